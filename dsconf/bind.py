@@ -1,0 +1,465 @@
+"""From a tree to typed blocks, and what stood in the way.
+
+Binding chooses the type of every block, takes over the values that fit, and records everything else as facts:
+where, which block, what was expected. It judges nothing and says nothing to people; rules do.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.fields import FieldInfo
+
+from dsconf.diagnostic import Path
+from dsconf.models.block import Block, Retired
+from dsconf.source import Array, Document, Member, Node, Object, Scalar, find, from_python, plain
+
+if TYPE_CHECKING:
+    from dsconf.models.config import DeepSpeedConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something about the key at `path`, in a block of type `block`."""
+
+    path: Path
+    block: type[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown(Fact):
+    """A key that no type of this block has."""
+
+    auto: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit(Fact):
+    """A key that this type of the block does not have, and `siblings` do."""
+
+    siblings: tuple[type[Block], ...] = ()
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Old(Fact):
+    """A key that a block once had. `clash`: its successor is there as well."""
+
+    retired: Retired = field(kw_only=True)
+    clash: bool = False
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class OldForm(Fact):
+    """`zero_optimization: true` or `false`, from before there were stages."""
+
+    value: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Auto(Fact):
+    """The string "auto" where DeepSpeed itself gives it no meaning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coercion(Fact):
+    """A value that DeepSpeed takes for another one."""
+
+    value: Any = None
+    becomes: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch(Fact):
+    """A value that does not fit its key. `kind` tells how; `expected` says what would."""
+
+    kind: Literal["type", "range", "choice"] = "type"
+    expected: str = ""
+    value: Any = None
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Missing(Fact):
+    """A required key that is absent; `path` includes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownTag(Fact):
+    """A `stage`, `device` or `type` that no type of the block has."""
+
+    value: Any = None
+    choices: tuple[Any, ...] = ()
+
+
+AnyFact = TypeVar("AnyFact", bound=Fact)
+
+
+@dataclass(slots=True)
+class Bound:
+    """A configuration, as far as it could be typed, and the facts about the rest."""
+
+    document: Document
+    block: Block
+    facts: list[Fact]
+    broken: set[Path]
+
+    @property
+    def config(self) -> DeepSpeedConfig:
+        """The configuration, as far as it could be typed."""
+        return cast("DeepSpeedConfig", self.block)
+
+    def of(self, kind: type[AnyFact]) -> Iterator[AnyFact]:
+        """The facts of one kind, in the order of the text."""
+        return (fact for fact in self.facts if type(fact) is kind)
+
+    def is_broken(self, path: Path) -> bool:
+        """Whether the value at a path, something in it or something around it could not be taken over."""
+        return any(bad[: len(path)] == path or path[: len(bad)] == bad for bad in self.broken)
+
+    def given(self, *path: str | int) -> bool:
+        """Whether the author wrote the key (even with a value that could not be taken over)."""
+        return self.node(path) is not None
+
+    def node(self, path: Path) -> Node | None:
+        """What stands at a path, the last one where a key stands twice."""
+        place = find(self.document.root, path) if self.document.root else None
+        return place.node if place else None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a field holds: a scalar (or free-form value), a block, or a list or mapping of blocks."""
+
+    blocks: tuple[type[Block], ...]
+    container: Literal["", "list", "dict"]
+
+
+@cache
+def shape(cls: type[Block], name: str) -> Shape:
+    """The shape of a field, read from its annotation."""
+    return _shape_of(cls.model_fields[name].annotation)
+
+
+def _shape_of(annotation: Any) -> Shape:
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _shape_of(get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        shapes = [_shape_of(arg) for arg in get_args(annotation) if arg is not type(None)]
+        blocks = tuple(block for item in shapes for block in item.blocks)
+        return Shape(blocks, shapes[0].container if shapes else "")
+    if origin in (list, dict):
+        inner = _shape_of(get_args(annotation)[-1])
+        return Shape(inner.blocks, "list" if origin is list else "dict") if inner.blocks else Shape((), "")
+    if isinstance(annotation, type) and issubclass(annotation, Block):
+        return Shape((annotation,), "")
+    return Shape((), "")
+
+
+@cache
+def _adapter(cls: type[Block], name: str) -> TypeAdapter[Any]:
+    info = cls.model_fields[name]
+    annotation: Any = info.annotation
+    for item in info.metadata:
+        annotation = Annotated[annotation, item]
+    return TypeAdapter(annotation)
+
+
+def extras(info: FieldInfo) -> dict[str, Any]:
+    """What `key()` recorded beside Pydantic's own attributes."""
+    return cast("dict[str, Any]", info.json_schema_extra or {})
+
+
+def tag_values(cls: type[Block]) -> tuple[Any, ...]:
+    """The values of its tag that mean this type."""
+    return get_args(cls.model_fields[cls.tag].annotation) if cls.tag else ()
+
+
+def bind(document: Document, cls: type[Block]) -> Bound:
+    """Bind a whole configuration, or one block on its own, to a model."""
+    binder = _Binder()
+    root = document.root or Object((), None)
+    block = binder.block(binder.modern(root, cls), cls, (cls,), ())
+    return Bound(document, block, binder.facts, binder.broken)
+
+
+def is_comment(key: str) -> bool:
+    """Keys that people write as comments, since JSON has none."""
+    return key.startswith(("_", "$", "//", "#")) or key.lower() in ("comment", "comments")
+
+
+class _Binder:
+    def __init__(self) -> None:
+        self.facts: list[Fact] = []
+        self.broken: set[Path] = set()
+
+    def modern(self, root: Object, cls: type[Block]) -> Object:
+        """Replace the boolean form of `zero_optimization`, which takes its bucket size from the top level."""
+        member = root.get("zero_optimization") if "zero_optimization" in cls.model_fields else None
+        if member is None or not isinstance(member.value, Scalar) or not isinstance(member.value.value, bool):
+            return root
+        switched_on = member.value.value
+        self.facts.append(OldForm(("zero_optimization",), cls, switched_on))
+        block: dict[str, Any] = {"stage": int(switched_on)}
+        size = root.get("allgather_size")
+        if size and switched_on:
+            block["allgather_bucket_size"] = plain(size.value)
+        others = tuple(item for item in root.members if item.key not in ("zero_optimization", "allgather_size"))
+        return Object((*others, Member(member.key, member.key_span, from_python(block))), root.span)
+
+    def block(self, node: Object, cls: type[Block], siblings: tuple[type[Block], ...], path: Path) -> Block:
+        """Bind an object to a type that was chosen already."""
+        values: dict[str, Any] = {}
+        retired = {item.key: item for item in cls.retired}
+        keys = node.keys()
+        seen: set[str] = set()
+        for member in node.members:
+            here = (*path, member.key)
+            seen.add(member.key)
+            if member is not node.get(member.key):
+                continue
+            name, value = member.key, member.value
+            if name in retired:
+                old = retired[name]
+                clash = old.becomes in keys if old.becomes else False
+                self.facts.append(Old(here, cls, retired=old, clash=clash, value=plain(value)))
+                successor = _successor(old, value)
+                if clash or old.status in ("removed", "dead") or successor is None:
+                    continue
+                name, value = successor
+            is_auto = isinstance(value, Scalar) and value.value == "auto"
+            if name not in cls.model_fields:
+                if is_comment(name) and cls.reader != "pydantic":
+                    continue
+                others = tuple(item for item in siblings if name in item.model_fields)
+                if others:
+                    self.facts.append(Misfit(here, cls, others, plain(value)))
+                elif name == member.key:
+                    self.facts.append(Unknown(here, cls, is_auto))
+                continue
+            if is_auto and not extras(cls.model_fields[name]).get("auto"):
+                self.facts.append(Auto(here, cls))
+                self.broken.add(here)
+                continue
+            taken = self.value(value, cls, name, here)
+            if taken is not _NOTHING:
+                values[name] = taken
+        for name, info in cls.model_fields.items():
+            if info.is_required() and name not in values and name not in seen and name != cls.tag:
+                self.facts.append(Missing((*path, name), cls))
+                self.broken.add((*path, name))
+        if cls.tag:
+            values[cls.tag] = tag_values(cls)[0]
+        return cls.model_construct(set(values), **values)
+
+    def value(self, node: Node, cls: type[Block], name: str, path: Path) -> Any:
+        """Bind what stands at a key; `_NOTHING` when it could not be taken over."""
+        form = shape(cls, name)
+        if not form.blocks:
+            return self.scalar(node, cls, name, path)
+        if isinstance(node, Scalar) and node.value is None and extras(cls.model_fields[name]).get("nullable"):
+            return _NOTHING
+        if form.container == "list" and isinstance(node, Array):
+            bound = [self.choose(item, cls, form.blocks, (*path, index)) for index, item in enumerate(node.items)]
+            return [item for item in bound if item is not _NOTHING]
+        if form.container == "dict" and isinstance(node, Object):
+            pairs = {item.key: self.choose(item.value, cls, form.blocks, (*path, item.key)) for item in node.members}
+            return {key: item for key, item in pairs.items() if item is not _NOTHING}
+        if form.container:
+            return self.mismatch(path, cls, f"{'a list' if form.container == 'list' else 'an object'}", plain(node))
+        return self.choose(node, cls, form.blocks, path)
+
+    def choose(self, node: Node, parent: type[Block], blocks: tuple[type[Block], ...], path: Path) -> Any:
+        """Choose among the types of a block by its tag, and bind to it."""
+        if not isinstance(node, Object):
+            return self.mismatch(path, parent, "an object", plain(node))
+        tag = blocks[0].tag
+        if tag is None or (len(blocks) == 1 and node.get(tag) is None):
+            return self.block(node, blocks[0], blocks, path)
+        member = node.get(tag)
+        if member is None:
+            default = next((cls for cls in blocks if not cls.model_fields[tag].is_required()), None)
+            if default:
+                return self.block(node, default, blocks, path)
+            self.facts.append(Missing((*path, tag), blocks[0]))
+            self.broken.add(path)
+            return _NOTHING
+        if isinstance(member.value, Scalar) and member.value.value == "auto":
+            self.facts.append(Auto((*path, tag), blocks[0]))
+            self.broken.add(path)
+            return _NOTHING
+        value = plain(member.value)
+        for cls in blocks:
+            wanted = tag_values(cls)[0]
+            if type(value) is type(wanted) and value == wanted:
+                return self.block(node, cls, blocks, path)
+        for cls in blocks:
+            wanted = tag_values(cls)[0]
+            if getattr(cls, "folded", False) and isinstance(value, str) and value.lower() == wanted.lower():
+                return self.block(node, cls, blocks, path)
+            if isinstance(wanted, int) and cls.reader == "pydantic" and _as_int(value) == wanted:
+                if not isinstance(value, float):
+                    self.facts.append(Coercion((*path, tag), cls, value, wanted))
+                return self.block(node, cls, blocks, path)
+        choices = tuple(tag_values(cls)[0] for cls in blocks)
+        self.facts.append(UnknownTag((*path, tag), blocks[0], value, choices))
+        self.broken.add(path)
+        return _NOTHING
+
+    def scalar(self, node: Node, cls: type[Block], name: str, path: Path) -> Any:
+        """Bind a scalar or free-form value by its field's own validator."""
+        value = plain(node)
+        if name == cls.tag:
+            return value
+        adapter = _adapter(cls, name)
+        try:
+            return adapter.validate_python(value, strict=True)
+        except ValidationError as error:
+            problem = error.errors(include_url=False, include_input=False)[0]
+        becomes = _coerced(adapter, cls, cls.model_fields[name], value)
+        if becomes is not _NOTHING:
+            self.facts.append(Coercion(path, cls, value, becomes))
+            return becomes
+        kind, expected, choices = _explain(cls, name, problem)
+        return self.mismatch((*path, *_inner(problem)), cls, expected, _at(value, _inner(problem)), kind, choices)
+
+    def mismatch(
+        self,
+        path: Path,
+        cls: type[Block],
+        expected: str,
+        value: Any,
+        kind: Literal["type", "range", "choice"] = "type",
+        choices: tuple[str, ...] = (),
+    ) -> Any:
+        self.facts.append(Mismatch(path, cls, kind, expected, value, choices))
+        self.broken.add(path)
+        return _NOTHING
+
+
+_NOTHING: Any = object()
+
+
+def _successor(old: Retired, value: Node) -> tuple[str, Node] | None:
+    if old.becomes is None:
+        return None
+    if old.values is None:
+        return old.becomes, value
+    given = plain(value)
+    if isinstance(given, (list, dict)) or given not in old.values or old.values[given] is None:
+        return None
+    return old.becomes, from_python(old.values[given])
+
+
+def _as_int(value: Any) -> int | None:
+    try:
+        return (
+            int(value) if isinstance(value, (int, str)) or (isinstance(value, float) and value.is_integer()) else None
+        )
+    except ValueError:
+        return None
+
+
+def _coerced(adapter: TypeAdapter[Any], cls: type[Block], info: FieldInfo, value: Any) -> Any:
+    """What DeepSpeed makes of a value of the wrong type: Pydantic's lax mode, or Python's truth and arithmetic."""
+    if cls.reader == "pydantic":
+        try:
+            return adapter.validate_python(value, strict=False)
+        except ValidationError:
+            return _NOTHING
+    if cls.reader == "opaque":
+        return _NOTHING
+    if info.annotation is bool and not isinstance(value, str):
+        return bool(value)
+    if isinstance(value, bool):
+        try:
+            return adapter.validate_python(int(value), strict=True)
+        except ValidationError:
+            return _NOTHING
+    return _NOTHING
+
+
+_RANGES = {
+    "greater_than": ("gt", "more than"),
+    "greater_than_equal": ("ge", "at least"),
+    "less_than": ("lt", "less than"),
+    "less_than_equal": ("le", "at most"),
+}
+_TYPES = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "string_type": "a string",
+    "list_type": "a list",
+    "dict_type": "an object",
+}
+
+
+def _explain(
+    cls: type[Block], name: str, problem: Any
+) -> tuple[Literal["type", "range", "choice"], str, tuple[str, ...]]:
+    """Say in words what would have fitted; Pydantic's own text never reaches a person."""
+    kind: str = problem["type"]
+    if kind in _RANGES:
+        bound, words = _RANGES[kind]
+        return "range", f"{words} {problem['ctx'][bound]:g}", ()
+    if kind in ("too_short", "too_long"):
+        return "type", f"a list of {problem['ctx'].get('min_length', problem['ctx'].get('max_length'))} values", ()
+    choices = literals(cls.model_fields[name].annotation)
+    if choices and kind in ("literal_error", "string_type", "int_type", "bool_type", "enum"):
+        return "choice", one_of(choices), choices
+    return "type", describe(cls.model_fields[name].annotation) if not _inner(problem) else _TYPES.get(kind, kind), ()
+
+
+def literals(annotation: Any) -> tuple[str, ...]:
+    """The words that an annotation admits."""
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return tuple(str(arg) for arg in get_args(annotation))
+    if origin in (Annotated, Union, types.UnionType, list):
+        args = get_args(annotation)[:1] if origin is Annotated else get_args(annotation)
+        return tuple(word for arg in args for word in literals(arg))
+    return ()
+
+
+def one_of(choices: tuple[Any, ...]) -> str:
+    """`"a"`, `"b"` or `"c"`."""
+    words = [f'"{item}"' if isinstance(item, str) else str(item) for item in choices]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def describe(annotation: Any) -> str:
+    """An annotation in words: `a whole number or null`."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return describe(get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        words = dict.fromkeys(describe(arg) for arg in get_args(annotation))
+        return " or ".join(words)
+    if origin is Literal:
+        return one_of(get_args(annotation))
+    if origin is list:
+        return "a list"
+    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a string", type(None): "null"}
+    return names.get(annotation, "an object")
+
+
+def _inner(problem: Any) -> Path:
+    return tuple(part for part in problem["loc"] if isinstance(part, int))
+
+
+def _at(value: Any, path: Path) -> Any:
+    place = find(from_python(value), path)
+    return plain(place.node) if place else value

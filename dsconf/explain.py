@@ -1,0 +1,99 @@
+"""`dsconf explain`: the page of a rule or of a key."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from dsconf.rules import RULES, find_rule
+from dsconf.rules.rule import Rule, close_match
+
+
+def explain(word: str) -> str | None:
+    """The page of a rule (by code or name) or of a key (by its dotted path or last part); None if there is none."""
+    found = find_rule(word)
+    if found:
+        return rule_page(found)
+    return key_page(word)
+
+
+def suggestion(word: str) -> str | None:
+    """What a word that explains nothing was probably meant to be."""
+    from dsconf.models.index import homes
+
+    names = [item.name for item in RULES] + [item.code for item in RULES] + list(homes())
+    return close_match(word, names)
+
+
+def rule_page(rule: Rule) -> str:
+    """Everything that a rule's record holds, for people."""
+    from dsconf.render import DEEPSPEED
+
+    effect = rule.effect + (f" at {rule.phase}" if rule.phase else "")
+    return "\n".join(
+        [
+            f"{rule.code} {rule.name}",
+            "",
+            rule.summary,
+            "",
+            rule.explanation,
+            "",
+            f"severity   {rule.severity}",
+            f"effect     {effect} (DeepSpeed {DEEPSPEED}, deepspeed/{rule.source})",
+            f"page       {rule.url}",
+            "",
+            "Bad:",
+            _indented(rule.bad),
+            "",
+            "Good:",
+            _indented(rule.good),
+            "",
+        ]
+    )
+
+
+def _indented(example: Any) -> str:
+    text = example.rstrip("\n") if isinstance(example, str) else json.dumps(example, indent=2)
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+def key_page(word: str) -> str | None:
+    """What a key is: type, default, range, documentation and source, at each place where it lives."""
+    from dsconf.bind import describe, extras, tag_values
+    from dsconf.diagnostic import dotted
+    from dsconf.models.config import DeepSpeedConfig
+    from dsconf.models.index import walk
+
+    wanted = tuple(word.strip(".").split("."))
+    sections: dict[tuple[str, str], list[str]] = {}
+    for path, cls, info in walk(DeepSpeedConfig):
+        if tuple(map(str, path[-len(wanted) :])) != wanted:
+            continue
+        facts = extras(info)
+        lines = [info.description or "", "", f"type       {describe(info.annotation)}"]
+        if not info.is_required():
+            lines.append(f"default    {json.dumps(info.get_default(call_default_factory=True), default=str)}")
+        bounds = _bounds(info.metadata)
+        if bounds:
+            lines.append(f"range      {bounds}")
+        if facts.get("dead"):
+            lines.append("effect     none: nothing reads it")
+        lines.append(f"source     deepspeed/{facts.get('source', '')}")
+        variant = f"{cls.tag}: {tag_values(cls)[0]}" if cls.tag else ""
+        sections.setdefault((dotted(path), "\n".join(lines)), []).append(variant)
+    pages: list[str] = []
+    for (name, body), variants in sections.items():
+        where = f"  ({', '.join(dict.fromkeys(filter(None, variants)))})" if any(variants) else ""
+        pages.append(f"{name}{where}\n\n{body}\n")
+    return "\n".join(pages) or None
+
+
+def _bounds(metadata: list[Any]) -> str:
+    words = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
+    found = [
+        f"{text} {getattr(item, name)}"
+        for item in metadata
+        for name, text in words.items()
+        if getattr(item, name, None) is not None
+    ]
+    return ", ".join(found)

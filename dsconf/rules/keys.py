@@ -1,0 +1,402 @@
+"""Rules about keys: unknown, misplaced, twice, removed, renamed, missing, left to nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dsconf.diagnostic import Effect, Path, Phase, Related, dotted
+from dsconf.rules.rule import Context, Finding, close_match, move, remove, rule, show
+
+if TYPE_CHECKING:
+    from dsconf.bind import Bound
+    from dsconf.models.block import Block
+
+#: What DeepSpeed does with a key that a block does not have, by how it reads the block.
+_EFFECTS: dict[str, tuple[Effect, Phase | None, str]] = {
+    "pydantic": ("refused", "parse", "DeepSpeed refuses the block"),
+    "kwargs": ("refused", "initialize", "DeepSpeed passes it on to a class that does not take it"),
+    "dict": ("ignored", None, "DeepSpeed never looks at it"),
+    "opaque": ("ignored", None, "DeepSpeed never looks at it"),
+}
+
+
+def _where(path: Path) -> str:
+    return f"in `{dotted(path)}`" if path else "at the top level"
+
+
+def _candidates(block: type[Block]) -> list[str]:
+    return [*block.model_fields, *(item.key for item in block.retired)]
+
+
+@rule(
+    "DS101",
+    "unknown-key",
+    "error",
+    "ignored",
+    fallback=2,
+    block=True,
+    summary="A key that DeepSpeed does not know.",
+    explanation="""At the top level and in most blocks DeepSpeed asks for the keys it knows and never looks at
+    others, so a misspelt setting silently keeps its default. Blocks that DeepSpeed parses with Pydantic, and
+    the parameters of optimizers and schedulers, refuse an unknown key instead.""",
+    source="runtime/config.py:482",
+    bad={"gradient_acumulation_steps": 8},
+    good={"gradient_accumulation_steps": 8},
+)
+def unknown_key(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Unknown
+
+    for fact in bound.of(Unknown):
+        effect, phase, words = _EFFECTS[fact.block.reader]
+        if fact.auto and fact.block.reader == "pydantic":
+            effect, phase, words = "ignored", None, 'DeepSpeed drops it, since its value is "auto"'
+        name, parent = str(fact.path[-1]), fact.path[:-1]
+        guess = close_match(name, _candidates(fact.block))
+        fix = None
+        if guess and not bound.given(*parent, guess):
+            fix = move(fact.path, (*parent, guess), f"rename it to `{guess}`")
+        yield Finding(
+            fact.path,
+            f"unknown key `{name}` {_where(parent)}; {words}",
+            f"did you mean `{guess}`?"
+            if guess
+            else "remove it, or prefix it with `_` if it is a note"
+            if not parent
+            else "remove it",
+            effect=effect,
+            phase=phase,
+            fix=fix,
+        )
+
+
+@rule(
+    "DS102",
+    "misplaced-key",
+    "error",
+    "ignored",
+    fallback=1,
+    block=True,
+    summary="A key that belongs to another block.",
+    explanation="""The key exists, but elsewhere. Where DeepSpeed reads a block leniently the setting is lost
+    without a word; where it does not, it refuses the key without saying where it belongs.""",
+    source="runtime/config.py:482",
+    bad={"offload_optimizer": {"device": "cpu"}, "zero_optimization": {"stage": 2}},
+    good={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
+)
+def misplaced_key(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Unknown
+    from dsconf.models.index import homes
+
+    known = homes()
+    for fact in bound.of(Unknown):
+        name, parent = str(fact.path[-1]), fact.path[:-1]
+        if close_match(name, fact.block.model_fields):
+            continue
+        elsewhere = _elsewhere(name, known)
+        if elsewhere:
+            effect, phase, words = _EFFECTS[fact.block.reader]
+            homeless = elsewhere in _OUTSIDE.values()
+            yield Finding(
+                fact.path,
+                f"`{name}` does not belong {_where(parent)}; {words}",
+                f"{elsewhere}; remove it here" if homeless else f"it belongs in {elsewhere}",
+                effect=effect,
+                phase=phase,
+            )
+
+
+#: Keys of other files and calls that turn up in a ds_config.
+_OUTSIDE = {
+    "zero3_init_flag": "it is a key of Accelerate's own configuration",
+    "zero3_save_16bit_model": "it is a key of Accelerate's own configuration",
+    "zero_stage": "it is a key of Accelerate's own configuration; write `zero_optimization.stage`",
+    "offload_optimizer_device": "it is a key of Accelerate's own configuration; write `offload_optimizer.device`",
+    "offload_param_device": "it is a key of Accelerate's own configuration; write `offload_param.device`",
+    "deepspeed_config_file": "it is a key of Accelerate's own configuration",
+    "deepspeed_multinode_launcher": "it is a key of Accelerate's own configuration",
+    "mixed_precision": "it is a key of Accelerate's own configuration; write `bf16` or `fp16`",
+    "dist_init_required": "it is an argument of `deepspeed.initialize`",
+    "opt_level": "it was a key of the removed `amp` block",
+}
+
+
+def _elsewhere(name: str, known: dict[str, tuple[Path, ...]]) -> str | None:
+    if name in _OUTSIDE:
+        return _OUTSIDE[name]
+    places = known.get(name, ())
+    if not places or name in ("enabled", "params", "type", "device"):
+        return None
+    shortest = [path for path in places if len(path) == len(places[0])]
+    return " or ".join(f"`{dotted(path[:-1])}`" if len(path) > 1 else "the top level" for path in shortest[:3])
+
+
+@rule(
+    "DS103",
+    "duplicate-key",
+    "error",
+    "refused",
+    phase="parse",
+    block=True,
+    summary="A key that stands twice in one object.",
+    explanation="""JSON readers keep the last value without a word; DeepSpeed refuses the file.""",
+    source="runtime/config_utils.py:205",
+    bad='{"train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0, "gradient_clipping": 0.5}',
+    good='{"train_micro_batch_size_per_gpu": 2, "gradient_clipping": 0.5,'
+    ' "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}}',
+    whole=True,
+)
+def duplicate_key(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.source import Array, Node, Object, Span
+
+    def visit(node: Node, path: Path) -> Iterator[Finding]:
+        if isinstance(node, Array):
+            for index, item in enumerate(node.items):
+                yield from visit(item, (*path, index))
+        if isinstance(node, Object):
+            seen: dict[str, Span | None] = {}
+            for member in node.members:
+                here = (*path, member.key)
+                if member.key in seen:
+                    first = seen[member.key]
+                    line = f", first in line {bound.document.position(first.start).line}" if first else ""
+                    yield Finding(
+                        here,
+                        f"`{member.key}` stands twice {_where(path)}{line}",
+                        "keep one of the two",
+                        span=member.key_span,
+                    )
+                seen.setdefault(member.key, member.key_span)
+                yield from visit(member.value, here)
+
+    if bound.document.root:
+        yield from visit(bound.document.root, ())
+
+
+@rule(
+    "DS104",
+    "removed-key",
+    "error",
+    "refused",
+    phase="parse",
+    block=True,
+    summary="A key of a feature that this DeepSpeed no longer has.",
+    explanation="""DeepSpeed 0.19 dropped several features and refuses a file that still names one, whatever its
+    value: a block left behind would otherwise be ignored and the model trained without it.""",
+    source="runtime/config.py:79",
+    bad={"elasticity": {"enabled": False}},
+    good={"train_batch_size": 2, "gradient_accumulation_steps": 1},
+)
+def removed_key(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Old
+
+    for fact in bound.of(Old):
+        if fact.retired.status == "removed":
+            yield Finding(
+                fact.path,
+                f"`{fact.path[-1]}` was removed from DeepSpeed; the file is refused while it is there",
+                f"remove it: {fact.retired.advice}",
+                fix=remove(fact.path, "remove it", safe=False),
+            )
+
+
+@rule(
+    "DS105",
+    "deprecated-key",
+    "warning",
+    "deprecated",
+    block=True,
+    summary="An old key that still works.",
+    explanation="""DeepSpeed translates the old key and warns. The compiler writes the new one.""",
+    source="runtime/config_utils.py:60",
+    bad={"zero_optimization": {"stage": 2, "cpu_offload": True}},
+    good={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
+)
+def deprecated_key(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Old, OldForm
+
+    for form in bound.of(OldForm):
+        stage = int(form.value)
+        yield Finding(
+            form.path,
+            f"`zero_optimization: {show(form.value)}` dates from before there were stages; it means stage {stage}",
+            f'write {{"stage": {stage}}}',
+            at="value",
+        )
+    for fact in bound.of(Old):
+        old = fact.retired
+        if old.status != "deprecated" or fact.clash:
+            continue
+        value = fact.value if old.values is None else old.values.get(fact.value) if _hashable(fact.value) else None
+        yield Finding(
+            fact.path,
+            f"`{old.key}` is deprecated; DeepSpeed translates it to `{old.becomes}`",
+            f"write `{old.becomes}`: {show(value)}" if value is not None else "remove it: it switches nothing on",
+        )
+
+
+def _hashable(value: object) -> bool:
+    return not isinstance(value, (list, dict))
+
+
+@rule(
+    "DS106",
+    "two-spellings",
+    "error",
+    "refused",
+    phase="parse",
+    block=True,
+    summary="An old and a new spelling of one setting together.",
+    explanation="""DeepSpeed takes one or the other. With both it refuses the block, and for some pairs names
+    the key that is right.""",
+    source="runtime/config_utils.py:60",
+    bad={"zero_optimization": {"stage": 2, "cpu_offload": True, "offload_optimizer": {"device": "cpu"}}},
+    good={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
+)
+def two_spellings(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Old
+
+    for fact in bound.of(Old):
+        old = fact.retired
+        if not fact.clash or old.becomes is None or old.status == "removed":
+            continue
+        ignored = fact.block.reader != "pydantic"
+        yield Finding(
+            fact.path,
+            f"`{old.key}` is an old spelling of `{old.becomes}`, which is here as well; "
+            + ("DeepSpeed reads the new one only" if ignored else "DeepSpeed refuses the two together"),
+            f"remove `{old.key}`",
+            related=(Related((*fact.path[:-1], old.becomes), "the current spelling"),),
+            fix=remove(fact.path, f"remove `{old.key}`", safe=not ignored),
+            effect="ignored" if ignored else None,
+        )
+
+
+@rule(
+    "DS107",
+    "renamed-key",
+    "info",
+    "advice",
+    block=True,
+    summary="A key under a second name that DeepSpeed also reads.",
+    explanation="""Some keys have two names. Both work; guides, tools and the compiler use one.""",
+    source="runtime/config_utils.py:109",
+    bad={"zero_optimization": {"stage": 3, "prefetch_bucket_size": 1000000}},
+    good={"zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 1000000}},
+)
+def renamed_key(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Old
+
+    for fact in bound.of(Old):
+        old = fact.retired
+        if old.status == "renamed" and old.becomes and not fact.clash:
+            yield Finding(
+                fact.path,
+                f"`{old.key}` is read, but its usual name is `{old.becomes}`",
+                f"rename it to `{old.becomes}`",
+                fix=move(fact.path, (*fact.path[:-1], old.becomes), f"rename it to `{old.becomes}`"),
+            )
+
+
+@rule(
+    "DS108",
+    "dead-key",
+    "warning",
+    "ignored",
+    fallback=1,
+    block=True,
+    summary="A key that DeepSpeed once read and no longer does.",
+    explanation="""The key does no harm and has no effect: nothing in this DeepSpeed reads it.""",
+    source="runtime/engine.py:1745",
+    bad={"disable_allgather": True},
+    good={},
+)
+def dead_key(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Old, extras
+
+    for fact in bound.of(Old):
+        old = fact.retired
+        if old.status == "dead" and not (old.becomes and fact.clash):
+            where = f"write `{old.becomes}` instead" if old.becomes else old.advice
+            yield Finding(fact.path, f"nothing reads `{old.key}` any more", where or "remove it", severity="error")
+    for path, name, block in _written(bound):
+        if name != "allgather_partitions" and extras(type(block).model_fields[name]).get("dead"):
+            yield Finding(path, f"nothing reads `{name}`", "remove it", fix=remove(path, "remove it"))
+
+
+def _written(bound: Bound) -> Iterator[tuple[Path, str, Block]]:
+    """Every key that was taken over, with the block that has it."""
+    from dsconf.models.block import Block
+
+    def visit(block: Block, path: Path) -> Iterator[tuple[Path, str, Block]]:
+        for name in type(block).model_fields:
+            if name in block.model_fields_set:
+                yield (*path, name), name, block
+                value = getattr(block, name)
+                if isinstance(value, Block):
+                    yield from visit(value, (*path, name))
+
+    yield from visit(bound.block, ())
+
+
+@rule(
+    "DS109",
+    "missing-key",
+    "error",
+    "refused",
+    phase="initialize",
+    fallback=2,
+    block=True,
+    summary="A key that its block cannot do without.",
+    explanation="""The key has no default. DeepSpeed fails when it builds what the block describes, as a rule
+    with an error of Python's own that does not name the setting.""",
+    source="runtime/engine.py:1935",
+    bad={"scheduler": {"type": "WarmupCosineLR", "params": {"warmup_num_steps": 10}}},
+    good={"scheduler": {"type": "WarmupCosineLR", "params": {"warmup_num_steps": 10, "total_num_steps": 100}}},
+)
+def missing_key(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Missing, Unknown
+
+    slips = {(*fact.path[:-1], close_match(str(fact.path[-1]), fact.block.model_fields)) for fact in bound.of(Unknown)}
+    for fact in bound.of(Missing):
+        if fact.path in slips:
+            continue
+        name, parent = str(fact.path[-1]), fact.path[:-1]
+        doc = fact.block.model_fields[name].description or ""
+        yield Finding(
+            fact.path, f"`{name}` is missing {_where(parent)}", f"add it: {doc[:1].lower()}{doc[1:].rstrip('.')}"
+        )
+
+
+@rule(
+    "DS110",
+    "unresolved-auto",
+    "error",
+    "coerced",
+    summary='"auto" that nobody fills in.',
+    explanation="""Transformers, Accelerate and Lightning replace "auto" before DeepSpeed sees the file.
+    DeepSpeed itself does not: in some blocks it drops the key, so that `stage: "auto"` switches ZeRO off and
+    `bf16.enabled: "auto"` trains in fp32; elsewhere the string goes on until something computes with it.""",
+    source="runtime/config_utils.py:55",
+    bad={"bf16": {"enabled": "auto"}, "zero_optimization": {"stage": "auto"}},
+    good={"bf16": {"enabled": True}, "zero_optimization": {"stage": 2}},
+)
+def unresolved_auto(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Auto
+
+    found = list(bound.of(Auto))
+    if not found:
+        return
+    first, others = found[0], found[1:]
+    count = f" and {len(others)} more key{'s' if len(others) > 1 else ''}" if others else ""
+    dropped = first.block.reader == "pydantic"
+    what = "DeepSpeed drops the key and uses its default" if dropped else "DeepSpeed takes it for a string and fails"
+    yield Finding(
+        first.path,
+        f'`{dotted(first.path)}`{count} {"are" if others else "is"} "auto", which only a trainer fills in; {what}',
+        "write the values, or let Transformers, Accelerate or Lightning read this file",
+        at="value",
+        related=tuple(Related(fact.path, '"auto" here too') for fact in others),
+        effect="coerced" if dropped else "refused",
+        phase=None if dropped else "parse",
+    )

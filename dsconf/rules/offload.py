@@ -1,0 +1,371 @@
+"""Rules about moving parameters and optimizer states off the accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+from dsconf.diagnostic import Related, dotted
+from dsconf.rules.rule import Context, Finding, remove, replace, rule, show
+from dsconf.rules.zero import stage_of
+
+if TYPE_CHECKING:
+    from dsconf.bind import Bound
+
+_OFFLOADS = ("offload_optimizer", "offload_param")
+
+
+def _is_offloading(value: object) -> bool:
+    return isinstance(value, dict) and cast("dict[str, Any]", value).get("device", "none") != "none"
+
+
+@rule(
+    "DS401",
+    "offload-param-below-stage-3",
+    "error",
+    "ignored",
+    block=True,
+    summary="Parameter offload below stage 3.",
+    explanation="""Below stage 3 every rank needs its whole copy of the parameters all the time, so DeepSpeed
+    never looks at `offload_param` and the parameters stay on the accelerator.""",
+    source="runtime/engine.py:2670",
+    bad={"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}},
+    good={"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}},
+)
+def offload_param_below_stage_3(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Misfit, Old
+
+    found = [(fact.path, fact.block, fact.value) for fact in bound.of(Misfit) if fact.path[-1] == "offload_param"]
+    old = {fact.path for fact in bound.of(Old)}
+    found += [
+        (fact.path, fact.block, {"device": "cpu"})
+        for fact in bound.of(Misfit)
+        if fact.path[-1] == "cpu_offload_param" and fact.path in old
+    ]
+    for path, block, value in found:
+        stage = stage_of(block)
+        yield Finding(
+            path,
+            f"parameters are not offloaded at stage {stage}; only stage 3 reads `{path[-1]}`",
+            "set `stage` to 3, or remove it and offload the optimizer with `offload_optimizer`",
+            related=(Related((*path[:-1], "stage"), "the stage is set here"),),
+            fix=remove(path, f"remove `{path[-1]}`"),
+            severity=None if _is_offloading(value) else "warning",
+        )
+
+
+@rule(
+    "DS402",
+    "offload-optimizer-at-stage-0",
+    "error",
+    "ignored",
+    block=True,
+    summary="Optimizer offload while ZeRO is off.",
+    explanation="""At stage 0 nothing is offloaded. DeepSpeed still picks its CPU optimizer, and refuses a
+    client optimizer, so the block only does harm.""",
+    source="runtime/engine.py:1562",
+    bad={"zero_optimization": {"stage": 0, "offload_optimizer": {"device": "cpu"}}},
+    good={"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}}},
+)
+def offload_optimizer_at_stage_0(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Misfit
+
+    for fact in bound.of(Misfit):
+        if fact.path[-1] in ("offload_optimizer", "cpu_offload") and stage_of(fact.block) == 0:
+            yield Finding(
+                fact.path,
+                "the optimizer is not offloaded while ZeRO is off (stage 0)",
+                "set `stage` to 1, 2 or 3, or remove it",
+                related=(Related((*fact.path[:-1], "stage"), "the stage is set here"),)
+                if bound.given(*fact.path[:-1], "stage")
+                else (),
+                severity=None if _is_offloading(fact.value) or fact.value is True else "warning",
+            )
+
+
+@rule(
+    "DS403",
+    "nvme-optimizer-below-stage-3",
+    "error",
+    "coerced",
+    block=True,
+    summary="NVMe offload of the optimizer below stage 3.",
+    explanation="""Stages 1 and 2 know host memory only: with `nvme` they keep the optimizer states in RAM,
+    never open `nvme_path`, and the host may run out of memory that nobody planned for.""",
+    source="runtime/zero/stage_1_and_2.py:220",
+    bad={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "nvme", "nvme_path": "/local_nvme"}}},
+    good={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
+)
+def nvme_optimizer_below_stage_3(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import UnknownTag
+    from dsconf.models.offload import CpuOptimizerOffload
+
+    for fact in bound.of(UnknownTag):
+        if fact.value == "nvme" and fact.path[-1] == "device" and CpuOptimizerOffload is not fact.block:
+            stage = bound.node((*fact.path[:-2], "stage"))
+            yield Finding(
+                fact.path,
+                "below stage 3 the optimizer is offloaded to host memory, never to NVMe",
+                "set `stage` to 3, or `device` to `cpu`",
+                at="value",
+                related=(Related((*fact.path[:-2], "stage"), "the stage is set here"),) if stage else (),
+                fix=replace(fact.path, "cpu", "write `cpu`, which is what happens", safe=False),
+            )
+
+
+@rule(
+    "DS404",
+    "nvme-without-path",
+    "error",
+    "refused",
+    phase="initialize",
+    block=True,
+    summary="NVMe offload without `nvme_path`.",
+    explanation="""The path has no default. DeepSpeed accepts the file and fails when it creates the swap
+    folder, once the model is built and the job holds its accelerators, with a TypeError that names no setting.""",
+    source="runtime/zero/stage3.py:840",
+    bad={"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}},
+    good={"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}},
+)
+def nvme_without_path(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Missing
+
+    for fact in bound.of(Missing):
+        if fact.path[-1] == "nvme_path":
+            yield Finding(
+                fact.path,
+                f"`{dotted(fact.path[:-1]) or 'the block'}` goes to NVMe, and no `nvme_path` says where",
+                'add "nvme_path": a directory on a local NVMe drive, of this job alone',
+            )
+
+
+@rule(
+    "DS405",
+    "option-of-another-device",
+    "warning",
+    "ignored",
+    block=True,
+    summary="An offload setting that its device does not read.",
+    explanation="""Buffers, pipelining and paths belong to NVMe; most of the rest to an offload that is switched
+    on. The engine never looks at them otherwise.""",
+    source="runtime/zero/stage3.py:448",
+    bad={"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu", "buffer_count": 8}}},
+    good={"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}},
+)
+def option_of_another_device(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Misfit, tag_values
+
+    for fact in bound.of(Misfit):
+        if fact.block.tag != "device" or fact.path[-1] == "ratio":
+            continue
+        device = tag_values(fact.block)[0]
+        parent = fact.path[:-1]
+        unset = device == "none" and not bound.given(*parent, "device")
+        readers = sorted({tag_values(item)[0] for item in fact.siblings})
+        name = fact.path[-1]
+        yield Finding(
+            fact.path,
+            f"`{name}` has no effect: no `device` is set, so nothing is offloaded"
+            if unset
+            else f"`{name}` has no effect with `device: {device}`; {' and '.join(readers)} read it",
+            f'add "device": "{readers[0]}", or remove it' if unset else "remove it",
+            severity="error" if unset else None,
+            fix=None if unset else remove(fact.path, f"remove `{name}`"),
+        )
+
+
+@rule(
+    "DS406",
+    "nvme-option-below-stage-3",
+    "warning",
+    "ignored",
+    block=True,
+    summary="An offload setting that only stage 3 reads, at stage 1 or 2.",
+    explanation="""Stages 1 and 2 look at `device` and `pin_memory` only. A `ratio` below 1 they refuse.""",
+    source="runtime/zero/stage_1_and_2.py:220",
+    bad={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "ratio": 0.5}}},
+    good={"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu", "ratio": 0.5}}},
+)
+def nvme_option_below_stage_3(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Misfit, Unknown
+    from dsconf.models.offload import CpuOptimizerOffload3, NvmeOptimizerOffload
+
+    later = {**CpuOptimizerOffload3.model_fields, **NvmeOptimizerOffload.model_fields}
+    facts = [*bound.of(Unknown), *(fact for fact in bound.of(Misfit) if fact.path[-1] == "ratio")]
+    for fact in facts:
+        name = str(fact.path[-1])
+        if fact.block.tag != "device" or name not in later or fact.path[-2:-1] == ("offload_param",):
+            continue
+        node = bound.node(fact.path)
+        value = getattr(node, "value", None)
+        below = isinstance(fact, Unknown)
+        if name == "ratio" and below and isinstance(value, (int, float)) and value < 1:
+            yield Finding(
+                fact.path,
+                f"`ratio: {show(value)}` is refused below stage 3, which cannot offload a part",
+                "set `stage` to 3, or remove it",
+                severity="error",
+                effect="refused",
+                phase="parse",
+            )
+        else:
+            yield Finding(
+                fact.path,
+                f"`{name}` has no effect " + ("below stage 3" if below else "while nothing is offloaded"),
+                "set `stage` to 3, or remove it" if below else "remove it",
+                fix=remove(fact.path, f"remove `{name}`"),
+            )
+
+
+#: Optimizers whose step DeepSpeed runs on the CPU with code of its own.
+OFFLOADABLE = ("Adam", "AdamW", "Adagrad", "Lion")
+
+
+@rule(
+    "DS407",
+    "optimizer-not-offloadable",
+    "error",
+    "refused",
+    phase="initialize",
+    reads=("zero_optimization.stage", "zero_optimization.offload_optimizer", "optimizer.type"),
+    summary="Optimizer offload with an optimizer that has no CPU version.",
+    explanation="""DeepSpeed has CPU versions of Adam, AdamW, Adagrad and Lion. Lamb exists on GPUs only and
+    cannot step offloaded states. Others step through torch, slowly, and only with
+    `zero_allow_untested_optimizer`.""",
+    source="runtime/engine.py:2501",
+    bad={
+        "optimizer": {"type": "SGD", "params": {"lr": 0.001}},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+    },
+    good={
+        "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+    },
+)
+def optimizer_not_offloadable(bound: Bound, context: Context) -> Iterator[Finding]:
+    config = bound.config
+    zero, optimizer = config.zero_optimization, config.optimizer
+    if zero is None or zero.stage == 0 or zero.offload_optimizer is None or optimizer is None:
+        return
+    if zero.offload_optimizer.device == "none" or optimizer.type in (*OFFLOADABLE, "Muon"):
+        return
+    related = (Related(("zero_optimization", "offload_optimizer"), "the optimizer is offloaded here"),)
+    if optimizer.type != "Lamb" and config.zero_allow_untested_optimizer:
+        yield Finding(
+            ("optimizer", "type"),
+            f"{optimizer.type} has no CPU version of DeepSpeed's; its step on the host is slow",
+            f"use one of {', '.join(OFFLOADABLE)}",
+            at="value",
+            related=related,
+            severity="warning",
+            effect="advice",
+        )
+        return
+    yield Finding(
+        ("optimizer", "type"),
+        f"{optimizer.type} cannot be offloaded: DeepSpeed has no CPU version of it",
+        f"use one of {', '.join(OFFLOADABLE)}, or remove `offload_optimizer`",
+        at="value",
+        related=related,
+    )
+
+
+@rule(
+    "DS408",
+    "partial-offload-needs-adam",
+    "error",
+    "refused",
+    phase="initialize",
+    reads=("zero_optimization.offload_optimizer", "optimizer.type"),
+    summary="Partial offload with an optimizer other than Adam.",
+    explanation="""A `ratio` below 1 splits the step between CPU and accelerator, which only DeepSpeed's CPU
+    Adam does.""",
+    source="runtime/zero/stage3.py:316",
+    bad={
+        "optimizer": {"type": "Adagrad", "params": {"lr": 0.001}},
+        "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu", "ratio": 0.5}},
+    },
+    good={
+        "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
+        "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu", "ratio": 0.5}},
+    },
+)
+def partial_offload_needs_adam(bound: Bound, context: Context) -> Iterator[Finding]:
+    zero, optimizer = bound.config.zero_optimization, bound.config.optimizer
+    offload = zero.offload_optimizer if zero is not None and zero.stage == 3 else None
+    ratio = getattr(offload, "ratio", 1.0)
+    if optimizer is not None and ratio < 1 and optimizer.type not in ("Adam", "AdamW"):
+        yield Finding(
+            ("zero_optimization", "offload_optimizer", "ratio"),
+            f"`ratio: {ratio:g}` needs Adam or AdamW; the optimizer is {optimizer.type}",
+            "remove `ratio`, or use Adam or AdamW",
+            related=(Related(("optimizer", "type"), "the optimizer is chosen here"),),
+        )
+
+
+@rule(
+    "DS409",
+    "aio-without-nvme",
+    "warning",
+    "ignored",
+    reads=("zero_optimization.stage", "zero_optimization.offload_optimizer", "zero_optimization.offload_param"),
+    summary="Settings for NVMe transfers while nothing is on NVMe.",
+    explanation="""`aio` is used for offload to NVMe under stage 3, and by the fast checkpoint writer. Otherwise
+    nothing reads it.""",
+    source="runtime/zero/stage3.py:448",
+    bad={"aio": {"block_size": 1048576}, "zero_optimization": {"stage": 2}},
+    good={"zero_optimization": {"stage": 2}},
+)
+def aio_without_nvme(bound: Bound, context: Context) -> Iterator[Finding]:
+    config = bound.config
+    if config.aio is None or not bound.given("aio"):
+        return
+    zero = config.zero_optimization
+    offloads = [getattr(zero, name, None) for name in _OFFLOADS] if zero is not None and zero.stage == 3 else []
+    writer = config.checkpoint is not None and config.checkpoint.writer is not None
+    if not writer and not any(offload is not None and offload.device == "nvme" for offload in offloads):
+        yield Finding(
+            ("aio",),
+            "nothing is offloaded to NVMe, so nothing reads `aio`",
+            "remove it, or offload to NVMe under stage 3",
+            fix=remove(("aio",), "remove `aio`"),
+        )
+
+
+@rule(
+    "DS410",
+    "too-few-nvme-buffers",
+    "error",
+    "refused",
+    phase="step",
+    reads=("zero_optimization.offload_optimizer", "optimizer.type"),
+    summary="Fewer NVMe buffers than the optimizer has tensors.",
+    explanation="""Each parameter's Adam step needs four tensors in memory at once (parameter, gradient, two
+    moments). With fewer buffers the first step that swaps fails.""",
+    source="runtime/swap_tensor/partitioned_optimizer_swapper.py:79",
+    bad={
+        "zero_optimization": {
+            "stage": 3,
+            "offload_optimizer": {"device": "nvme", "nvme_path": "/local_nvme", "buffer_count": 2},
+        }
+    },
+    good={
+        "zero_optimization": {
+            "stage": 3,
+            "offload_optimizer": {"device": "nvme", "nvme_path": "/local_nvme", "buffer_count": 4},
+        }
+    },
+)
+def too_few_nvme_buffers(bound: Bound, context: Context) -> Iterator[Finding]:
+    zero, optimizer = bound.config.zero_optimization, bound.config.optimizer
+    if zero is None or zero.stage != 3 or zero.offload_optimizer is None or zero.offload_optimizer.device != "nvme":
+        return
+    count = zero.offload_optimizer.buffer_count
+    adam = optimizer is None or optimizer.type in ("Adam", "AdamW")
+    if count < 4 and (adam or count < 1):
+        yield Finding(
+            ("zero_optimization", "offload_optimizer", "buffer_count"),
+            f"`buffer_count` is {count}; Adam needs 4 buffers at once",
+            "write 4 or more, 8 with `pipeline_read` and `pipeline_write`",
+            at="value",
+        )

@@ -1,0 +1,181 @@
+"""What a rule is: one record that holds everything there is to say about one kind of problem."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from dsconf.diagnostic import Edit, Effect, Fix, Path, Phase, Related, Severity
+
+if TYPE_CHECKING:
+    from dsconf.bind import Bound
+    from dsconf.source import Span
+
+#: Where the page of each rule stands.
+DOCUMENTATION = "https://dsconf.readthedocs.io/en/stable/rules/"
+
+#: What an example is completed with, so that examples show what matters and still train.
+COMPLETION: dict[str, Any] = {
+    "train_micro_batch_size_per_gpu": 2,
+    "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
+    "gradient_clipping": 1.0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a file does not say and rules may need; None means unknown."""
+
+    world_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One occurrence of a rule's problem, by path; the framework finds the place.
+
+    `at` says which token is wrong: the key or its value. Severity, effect and phase are the rule's unless
+    given; `span` overrides the place, for problems of the text.
+    """
+
+    path: Path
+    message: str
+    help: str = ""
+    at: Literal["key", "value"] = "key"
+    related: tuple[Related, ...] = ()
+    fix: Fix | None = None
+    severity: Severity | None = None
+    effect: Effect | None = None
+    phase: Phase | None = None
+    span: Span | None = None
+
+
+Check = Callable[["Bound", Context], Iterable[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One kind of problem.
+
+    `reads`: the dotted keys whose values the check relies on; it does not run when one of them is broken.
+    `fallback`: how general the rule is; it is silent at a path about which a rule with a lower number has spoken.
+    `block`: the check needs one block only, so it also runs when a block is built on its own.
+    `source`: the line of DeepSpeed 0.19.8 that decides.
+    `bad`, `good`: examples, completed with `COMPLETION` where they do not set those keys (unless `whole`).
+    `world_size`: the context that the examples are judged in.
+    """
+
+    code: str
+    name: str
+    severity: Severity
+    effect: Effect
+    summary: str
+    explanation: str
+    source: str
+    bad: Any
+    good: Any
+    check: Check = field(repr=False)
+    phase: Phase | None = None
+    reads: tuple[Path, ...] = ()
+    fallback: int = 0
+    block: bool = False
+    whole: bool = False
+    world_size: int | None = None
+
+    @property
+    def url(self) -> str:
+        """The rule's page."""
+        return f"{DOCUMENTATION}{self.name}/"
+
+    def example(self, which: Literal["bad", "good"]) -> str:
+        """The text of an example, as a whole file."""
+        import json
+
+        part = self.bad if which == "bad" else self.good
+        if isinstance(part, str):
+            return part
+        return json.dumps(part if self.whole else {**COMPLETION, **part}, indent=2) + "\n"
+
+
+def rule(
+    code: str,
+    name: str,
+    severity: Severity,
+    effect: Effect,
+    *,
+    summary: str,
+    explanation: str,
+    source: str,
+    bad: Any,
+    good: Any,
+    phase: Phase | None = None,
+    reads: Iterable[str] = (),
+    fallback: int = 0,
+    block: bool = False,
+    whole: bool = False,
+    world_size: int | None = None,
+) -> Callable[[Check], Rule]:
+    """Make a rule of the function that checks it."""
+
+    def record(check: Check) -> Rule:
+        return Rule(
+            code=code,
+            name=name,
+            severity=severity,
+            effect=effect,
+            summary=summary,
+            explanation=" ".join(explanation.split()),
+            source=source,
+            bad=bad,
+            good=good,
+            check=check,
+            phase=phase,
+            reads=tuple(tuple(item.split(".")) for item in reads),
+            fallback=fallback,
+            block=block,
+            whole=whole,
+            world_size=world_size,
+        )
+
+    return record
+
+
+def remove(path: Path, message: str, *, safe: bool = True) -> Fix:
+    """Delete a key."""
+    return Fix(message, (Edit("remove", path),), safe)
+
+
+def replace(path: Path, value: Any, message: str, *, safe: bool = True) -> Fix:
+    """Give a key another value."""
+    return Fix(message, (Edit("replace", path, value),), safe)
+
+
+def move(source: Path, path: Path, message: str, *, safe: bool = True) -> Fix:
+    """Rename a key or move it to another block."""
+    return Fix(message, (Edit("move", path, source=source),), safe)
+
+
+def show(value: Any) -> str:
+    """A value as it would stand in the file, shortened."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def close_match(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that a word is probably a slip of."""
+    import difflib
+
+    pool = {item.lower(): item for item in candidates}
+    folded = word.lower().replace("-", "_")
+    if folded in pool:
+        return pool[folded]
+    found = difflib.get_close_matches(folded, pool, n=1, cutoff=0.75)
+    return pool[found[0]] if found else None
+
+
+def findings_of(rule: Rule, bound: Bound, context: Context) -> Iterator[Finding]:
+    """Run a rule, unless something that it relies on is broken."""
+    if not any(bound.is_broken(path) for path in rule.reads):
+        yield from rule.check(bound, context)

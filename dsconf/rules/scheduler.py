@@ -1,0 +1,277 @@
+"""Rules about the learning-rate schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dsconf.diagnostic import Related
+from dsconf.rules.rule import Context, Finding, close_match, move, replace, rule, show
+
+if TYPE_CHECKING:
+    from dsconf.bind import Bound
+
+_OWN = ("WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle", "LRRangeTest")
+_COSINE = ("cosinelr", "cosine", "cosineannealing", "warmupcosine", "cosine_with_warmup", "cosinedecay")
+
+
+@rule(
+    "DS801",
+    "unknown-scheduler",
+    "error",
+    "refused",
+    phase="initialize",
+    summary="A schedule that neither DeepSpeed nor torch knows.",
+    explanation="""The type is one of DeepSpeed's five or a class of `torch.optim.lr_scheduler`, in its exact
+    spelling.""",
+    source="runtime/engine.py:1926",
+    bad={"scheduler": {"type": "CosineLR", "params": {}}},
+    good={"scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 100, "warmup_num_steps": 10}}},
+)
+def unknown_scheduler(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import UnknownTag
+
+    for fact in bound.of(UnknownTag):
+        if fact.path != ("scheduler", "type"):
+            continue
+        guess = None
+        if isinstance(fact.value, str):
+            cosine = fact.value.lower() in _COSINE
+            guess = "WarmupCosineLR" if cosine else close_match(fact.value, map(str, fact.choices))
+        yield Finding(
+            fact.path,
+            f"neither DeepSpeed nor torch knows the schedule {show(fact.value)}",
+            f"write {guess}" if guess else f"use one of {', '.join(_OWN)}",
+            at="value",
+            fix=replace(fact.path, guess, f"write {guess}", safe=False) if guess else None,
+        )
+
+
+@rule(
+    "DS802",
+    "scheduler-without-type",
+    "error",
+    "ignored",
+    summary="A scheduler block without `type`.",
+    explanation="""Without a type DeepSpeed builds no schedule and ignores the whole block.""",
+    source="runtime/config.py:325",
+    bad={"scheduler": {"params": {"warmup_num_steps": 10}}},
+    good={"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 10, "warmup_max_lr": 0.001}}},
+)
+def scheduler_without_type(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Missing
+    from dsconf.source import Object
+
+    node = bound.node(("scheduler",))
+    empty = isinstance(node, Object) and not node.members
+    for fact in bound.of(Missing):
+        if fact.path == ("scheduler", "type"):
+            yield Finding(
+                fact.path,
+                "`scheduler` has no `type`, so there is no schedule",
+                f"add one of {', '.join(_OWN)}, or remove the block",
+                severity="warning" if empty else None,
+            )
+
+
+@rule(
+    "DS803",
+    "scheduler-without-params",
+    "error",
+    "refused",
+    phase="initialize",
+    summary="A scheduler block without `params`.",
+    explanation="""DeepSpeed unpacks `params` without looking whether it is there, and fails with a TypeError.""",
+    source="runtime/engine.py:1934",
+    bad={"scheduler": {"type": "WarmupLR"}},
+    good={"scheduler": {"type": "WarmupLR", "params": {}}},
+)
+def scheduler_without_params(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Missing
+
+    for fact in bound.of(Missing):
+        if fact.path == ("scheduler", "params"):
+            yield Finding(fact.path, "`scheduler` has no `params`; DeepSpeed fails without them", 'add "params": {}')
+
+
+@rule(
+    "DS804",
+    "unknown-scheduler-parameter",
+    "error",
+    "refused",
+    phase="initialize",
+    summary="A parameter that the schedule does not take.",
+    explanation="""`params` become the keyword arguments of the schedule's class, which raises a TypeError on a
+    name that it does not know.""",
+    source="runtime/engine.py:1935",
+    bad={
+        "scheduler": {
+            "type": "WarmupCosineLR",
+            "params": {"total_num_steps": 100, "warmup_num_steps": 10, "warmup_max_lr": 0.001},
+        }
+    },
+    good={"scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 100, "warmup_num_steps": 10}}},
+)
+def unknown_scheduler_parameter(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Unknown
+
+    scheduler = bound.config.scheduler
+    for fact in bound.of(Unknown):
+        if fact.path[:2] != ("scheduler", "params"):
+            continue
+        name = str(fact.path[-1])
+        kind = bound.node(("scheduler", "type"))
+        title = scheduler.type if scheduler is not None else getattr(kind, "value", "the schedule")
+        guess = close_match(name, fact.block.model_fields)
+        helped = f"did you mean `{guess}`?" if guess else "remove it"
+        if name in ("warmup_max_lr", "warmup_min_lr") and title == "WarmupCosineLR":
+            guess, helped = None, "remove it: WarmupCosineLR scales `optimizer.params.lr`"
+        free = guess is not None and not bound.given(*fact.path[:-1], guess)
+        yield Finding(
+            fact.path,
+            f"{title} has no parameter `{name}`",
+            helped,
+            fix=move(fact.path, (*fact.path[:-1], guess), f"rename it to `{guess}`") if guess and free else None,
+        )
+
+
+@rule(
+    "DS805",
+    "warmup-decay-peak",
+    "warning",
+    "advice",
+    reads=("scheduler.type", "scheduler.params", "optimizer.params"),
+    summary="`WarmupDecayLR` without its own peak.",
+    explanation="""WarmupDecayLR rises to its own `warmup_max_lr`, which is 0.001 unless it is set, whatever the
+    optimizer's learning rate is.""",
+    source="runtime/lr_schedules.py:818",
+    bad={
+        "optimizer": {"type": "AdamW", "params": {"lr": 0.00002}},
+        "scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 100, "warmup_num_steps": 10}},
+    },
+    good={
+        "optimizer": {"type": "AdamW", "params": {"lr": 0.00002}},
+        "scheduler": {
+            "type": "WarmupDecayLR",
+            "params": {"total_num_steps": 100, "warmup_num_steps": 10, "warmup_max_lr": 0.00002},
+        },
+    },
+)
+def warmup_decay_peak(bound: Bound, context: Context) -> Iterator[Finding]:
+    scheduler, optimizer = bound.config.scheduler, bound.config.optimizer
+    if scheduler is None or scheduler.type != "WarmupDecayLR" or bound.given("scheduler", "params", "warmup_max_lr"):
+        return
+    rate = getattr(optimizer.params, "lr", None) if optimizer is not None and optimizer.params else None
+    if rate == 0.001:
+        return
+    yield Finding(
+        ("scheduler", "params"),
+        "WarmupDecayLR rises to its own `warmup_max_lr`, 0.001 unless set"
+        + (f", not to the optimizer's {rate:g}" if rate is not None else ""),
+        f'add "warmup_max_lr": {rate!r}' if rate is not None else 'add "warmup_max_lr"',
+        related=(Related(("optimizer", "params", "lr"), "has no effect under this schedule"),)
+        if rate is not None
+        else (),
+    )
+
+
+@rule(
+    "DS806",
+    "torch-scheduler-under-zero",
+    "error",
+    "refused",
+    phase="initialize",
+    reads=("scheduler.type", "zero_optimization.stage", "fp16.enabled", "bf16.enabled"),
+    summary="A torch schedule by name under ZeRO or 16-bit training.",
+    explanation="""DeepSpeed hands the schedule its own optimizer wrapper, which torch's schedules refuse. They
+    work by name at stage 0 in fp32 only; a script can pass one as a callable in every stage.""",
+    source="runtime/engine.py:1893",
+    bad={"scheduler": {"type": "StepLR", "params": {"step_size": 10}}, "zero_optimization": {"stage": 2}},
+    good={
+        "scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 100, "warmup_num_steps": 10}},
+        "zero_optimization": {"stage": 2},
+    },
+)
+def torch_scheduler_under_zero(bound: Bound, context: Context) -> Iterator[Finding]:
+    config = bound.config
+    scheduler = config.scheduler
+    if scheduler is None or scheduler.type in _OWN:
+        return
+    half = next((name for name in ("fp16", "bf16") if (block := getattr(config, name)) and block.enabled), None)
+    if config.zero_stage == 0 and half is None:
+        return
+    place = ("zero_optimization", "stage") if config.zero_stage else (str(half), "enabled")
+    yield Finding(
+        ("scheduler", "type"),
+        f"torch's {scheduler.type} refuses DeepSpeed's optimizer "
+        + (f"at ZeRO stage {config.zero_stage}" if config.zero_stage else f"in {half}"),
+        f"use one of {', '.join(_OWN)}, or pass a callable to deepspeed.initialize",
+        at="value",
+        related=(Related(place, "DeepSpeed wraps the optimizer because of this"),),
+    )
+
+
+@rule(
+    "DS807",
+    "unknown-warmup-type",
+    "error",
+    "coerced",
+    summary="A `warmup_type` other than log or linear.",
+    explanation="""DeepSpeed warns and warms up logarithmically. The word is about the warm-up only: for a
+    cosine decay use WarmupCosineLR.""",
+    source="runtime/lr_schedules.py:746",
+    bad={"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 10, "warmup_type": "cosine"}}},
+    good={"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 10, "warmup_type": "linear"}}},
+)
+def unknown_warmup_type(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Mismatch
+
+    for fact in bound.of(Mismatch):
+        if fact.path == ("scheduler", "params", "warmup_type"):
+            cosine = isinstance(fact.value, str) and "cos" in fact.value.lower()
+            yield Finding(
+                fact.path,
+                f"`warmup_type` {show(fact.value)} is not known; DeepSpeed warms up as with log",
+                "use the type WarmupCosineLR for a cosine decay" if cosine else "write log or linear",
+                at="value",
+            )
+
+
+@rule(
+    "DS808",
+    "warmup-longer-than-run",
+    "warning",
+    "advice",
+    reads=("scheduler.type", "scheduler.params"),
+    summary="A schedule that ends before its warm-up does.",
+    explanation="""When `total_num_steps` is not larger than `warmup_num_steps` (1000 unless set) the learning
+    rate is zero as soon as the warm-up is over.""",
+    source="runtime/lr_schedules.py:826",
+    bad={
+        "scheduler": {
+            "type": "WarmupDecayLR",
+            "params": {"total_num_steps": 100, "warmup_num_steps": 200, "warmup_max_lr": 0.001},
+        }
+    },
+    good={
+        "scheduler": {
+            "type": "WarmupDecayLR",
+            "params": {"total_num_steps": 200, "warmup_num_steps": 20, "warmup_max_lr": 0.001},
+        }
+    },
+)
+def warmup_longer_than_run(bound: Bound, context: Context) -> Iterator[Finding]:
+    scheduler = bound.config.scheduler
+    if scheduler is None or not (scheduler.type == "WarmupDecayLR" or scheduler.type == "WarmupCosineLR"):
+        return
+    total, warmup = scheduler.params.total_num_steps, scheduler.params.warmup_num_steps
+    if total <= warmup:
+        given = bound.given("scheduler", "params", "warmup_num_steps")
+        yield Finding(
+            ("scheduler", "params", "total_num_steps"),
+            f"`total_num_steps` {total} does not exceed the warm-up's {warmup}{'' if given else ' (the default)'}",
+            "count the optimizer steps of the whole run, or shorten the warm-up",
+            at="value",
+            severity="error" if total <= 0 else None,
+            related=(Related(("scheduler", "params", "warmup_num_steps"), "the warm-up"),) if given else (),
+        )

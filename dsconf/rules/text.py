@@ -1,0 +1,145 @@
+"""Rules about the text of the file, before anything in it has a meaning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dsconf.rules.rule import Context, Finding, rule, show
+
+if TYPE_CHECKING:
+    from dsconf.bind import Bound
+    from dsconf.source import Node, Scalar
+
+
+@rule(
+    "DS001",
+    "unreadable",
+    "error",
+    "refused",
+    phase="parse",
+    summary="The file cannot be read, even by a lenient reader.",
+    explanation="""DeepSpeed reads its configuration with Hjson, which forgives comments and commas. What Hjson
+    cannot read either stops the job when the file is opened.""",
+    source="runtime/config.py:446",
+    bad='{\n  "train_batch_size": 8,\n  "fp16": {"enabled": true}\n',
+    good='{\n  "train_batch_size": 8,\n  "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}\n}\n',
+    whole=True,
+)
+def unreadable(bound: Bound, context: Context) -> Iterator[Finding]:
+    for fault in bound.document.faults:
+        yield Finding((), fault.message, fault.help, span=fault.span)
+
+
+_EXTENSIONS = {
+    "byte-order-mark": "a byte order mark",
+    "comment": "a comment",
+    "trailing-comma": "a comma after the last element",
+    "missing-comma": "no comma between two elements",
+    "unquoted-key": "a key without quotes",
+    "quoteless-string": "a string without quotes",
+    "single-quoted": "a string in single quotes",
+    "multiline-string": "a string over several lines",
+    "no-root-braces": "no braces around the whole file",
+}
+
+
+@rule(
+    "DS002",
+    "hjson-only",
+    "info",
+    "advice",
+    summary="The file is Hjson; readers of plain JSON refuse it.",
+    explanation="""DeepSpeed reads Hjson, so comments, missing commas and bare words pass. Transformers,
+    Accelerate, Lightning and most editors read JSON and refuse the same file.""",
+    source="runtime/config.py:446",
+    bad='{\n  # samples per rank\n  "train_micro_batch_size_per_gpu": 2,\n  "gradient_clipping": 1.0,\n'
+    '  "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},\n}\n',
+    good='{\n  "train_micro_batch_size_per_gpu": 2,\n  "gradient_clipping": 1.0,\n'
+    '  "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}\n}\n',
+    whole=True,
+)
+def hjson_only(bound: Bound, context: Context) -> Iterator[Finding]:
+    found = bound.document.extensions
+    if found:
+        kinds = ", ".join(dict.fromkeys(_EXTENSIONS[item.kind] for item in found))
+        yield Finding(
+            (),
+            f"DeepSpeed reads this, a plain JSON reader does not: {kinds}",
+            "write plain JSON if Transformers, Accelerate or Lightning read the file too",
+            span=found[0].span,
+        )
+
+
+_PLACEHOLDER = re.compile(
+    r"\$\{[^}]*\}|\{\{[^}]*\}\}|<[A-Za-z_][\w -]*>|^\$\w+$|^%\(?\w+\)?s?%?$|^[A-Z][A-Z0-9]*(_[A-Z0-9]+)+$"
+)
+
+
+@rule(
+    "DS003",
+    "template-placeholder",
+    "error",
+    "refused",
+    summary="A template's placeholder was not filled in.",
+    explanation="""The file still holds the place where a script or a template engine was to put a value, so
+    DeepSpeed reads the placeholder itself, as a string.""",
+    source="runtime/config.py:596",
+    bad={"train_micro_batch_size_per_gpu": "${MICRO_BATCH}"},
+    good={"train_micro_batch_size_per_gpu": 4},
+    phase="parse",
+)
+def template_placeholder(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Mismatch, UnknownTag
+
+    wrong = [*bound.of(Mismatch), *bound.of(UnknownTag)]
+    found = [fact for fact in wrong if isinstance(fact.value, str) and _PLACEHOLDER.search(fact.value)]
+    for fact in found:
+        yield Finding(
+            fact.path,
+            f"{show(fact.value)} is a placeholder that nothing has filled in",
+            "run the script that completes this template, or write the value here",
+            at="value",
+        )
+
+
+_SWALLOWED = re.compile(r"^\s*(?P<value>[^,#]*?)\s*,?\s*(?P<rest>(#|//|/\*).*|,)\s*$")
+
+
+def _quoteless(bound: Bound, path: tuple[str | int, ...]) -> Scalar | None:
+    from dsconf.source import Scalar
+
+    node: Node | None = bound.node(path)
+    return node if isinstance(node, Scalar) and node.style == "quoteless" else None
+
+
+@rule(
+    "DS004",
+    "swallowed-line",
+    "error",
+    "coerced",
+    summary="A value without quotes took the rest of its line with it.",
+    explanation="""In Hjson a string without quotes ends at the end of the line. A comment or a comma after a
+    bare value is therefore part of the value: `8 # per node` is a string, not the number eight.""",
+    source="runtime/config.py:446",
+    bad='{\n  "train_micro_batch_size_per_gpu": 2,\n  "gradient_clipping": 1.0,\n  "zero_optimization": {\n'
+    '    "stage": 1 per node  # sharded\n  }\n}\n',
+    good='{\n  "train_micro_batch_size_per_gpu": 2,\n  "gradient_clipping": 1.0,\n'
+    '  "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},\n  "zero_optimization": {\n'
+    '    "stage": 1  # sharded\n  }\n}\n',
+    whole=True,
+)
+def swallowed_line(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Mismatch, UnknownTag
+
+    for fact in [*bound.of(Mismatch), *bound.of(UnknownTag)]:
+        node = _quoteless(bound, fact.path)
+        match = _SWALLOWED.match(node.text) if node else None
+        if match:
+            yield Finding(
+                fact.path,
+                f"the value is the string {show(fact.value)}: without quotes it runs to the end of the line",
+                "write the value alone on its line, and the comment on a line of its own",
+                at="value",
+            )

@@ -1,0 +1,206 @@
+"""Rules about single values: of the wrong type, out of range, not among the choices, taken for something else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dsconf.diagnostic import Effect, Fix, Phase, dotted
+from dsconf.rules.rule import Context, Finding, close_match, replace, rule, show
+
+if TYPE_CHECKING:
+    from dsconf.bind import Bound, Mismatch
+
+
+def _refusal(fact: Mismatch) -> tuple[Effect, Phase]:
+    return "refused", "parse" if fact.block.reader == "pydantic" else "initialize"
+
+
+def _fix(fact: Mismatch) -> Fix | None:
+    """A number or a boolean in quotes is what it says."""
+    if isinstance(fact.value, str):
+        text = fact.value.strip().lower()
+        if fact.expected.startswith("true or false") and text in ("true", "false"):
+            return replace(fact.path, text == "true", f"write {text} without quotes", safe=False)
+        if "number" in fact.expected:
+            try:
+                number = float(text.replace("_", ""))
+            except ValueError:
+                return None
+            if number.is_integer() or "whole" not in fact.expected:
+                value = int(number) if number.is_integer() and "whole" in fact.expected else number
+                return replace(fact.path, value, f"write {show(value)} without quotes", safe=False)
+    if isinstance(fact.value, float) and fact.expected.startswith("a whole number") and fact.value == fact.value:
+        return replace(fact.path, int(fact.value), f"write {int(fact.value)}", safe=False)
+    return None
+
+
+@rule(
+    "DS201",
+    "wrong-type",
+    "error",
+    "refused",
+    fallback=2,
+    block=True,
+    summary="A value of the wrong type.",
+    explanation="""DeepSpeed refuses the value, or fails when it first computes with it, often with an error
+    that names no setting at all.""",
+    source="runtime/config_utils.py:54",
+    bad={"zero_optimization": {"stage": 2, "reduce_bucket_size": "5e8"}},
+    good={"zero_optimization": {"stage": 2, "reduce_bucket_size": 5e8}},
+    phase="parse",
+)
+def wrong_type(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Mismatch
+
+    for fact in bound.of(Mismatch):
+        if fact.kind != "type" or _is_true_string(fact):
+            continue
+        effect, phase = _refusal(fact)
+        fix = _fix(fact)
+        name = dotted(fact.path)
+        yield Finding(
+            fact.path,
+            f"`{name}` is {show(fact.value)}, where {fact.expected} is needed",
+            f"{fix.message}" if fix else f"give it {fact.expected}",
+            at="value",
+            fix=fix,
+            effect=effect,
+            phase=phase,
+        )
+
+
+def _is_true_string(fact: Mismatch) -> bool:
+    return fact.block.reader == "dict" and fact.expected == "true or false" and isinstance(fact.value, str)
+
+
+@rule(
+    "DS202",
+    "out-of-range",
+    "error",
+    "refused",
+    fallback=2,
+    block=True,
+    summary="A number outside the range that DeepSpeed works with.",
+    explanation="""DeepSpeed checks some ranges when it reads the file. Others it does not check, and fails when
+    it divides by the number or counts with it.""",
+    source="runtime/zero/config.py:113",
+    bad={"zero_optimization": {"stage": 2, "reduce_bucket_size": 0}},
+    good={"zero_optimization": {"stage": 2, "reduce_bucket_size": 50000000}},
+    phase="parse",
+)
+def out_of_range(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Mismatch
+
+    for fact in bound.of(Mismatch):
+        if fact.kind == "range":
+            effect, phase = _refusal(fact)
+            yield Finding(
+                fact.path,
+                f"`{dotted(fact.path)}` is {show(fact.value)}; it must be {fact.expected}",
+                f"give it a number that is {fact.expected}, or remove it to use the default",
+                at="value",
+                effect=effect,
+                phase=phase,
+            )
+
+
+@rule(
+    "DS203",
+    "unknown-choice",
+    "error",
+    "refused",
+    fallback=2,
+    block=True,
+    summary="A word that is not one of those the key takes.",
+    explanation="""The key takes one of a few words or numbers, and this is none of them.""",
+    source="runtime/zero/offload_config.py:14",
+    bad={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "CPU"}}},
+    good={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
+    phase="parse",
+)
+def unknown_choice(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Mismatch, UnknownTag, one_of
+
+    for fact in [*bound.of(Mismatch), *bound.of(UnknownTag)]:
+        if isinstance(fact, Mismatch) and fact.kind != "choice":
+            continue
+        words = fact.expected if isinstance(fact, Mismatch) else one_of(fact.choices)
+        guess = close_match(fact.value, map(str, fact.choices)) if isinstance(fact.value, str) else None
+        reader = fact.block.reader
+        yield Finding(
+            fact.path,
+            f"`{dotted(fact.path)}` is {show(fact.value)}; it must be {words}",
+            f"did you mean {show(guess)}?" if guess else f"write {words}",
+            at="value",
+            fix=replace(fact.path, guess, f"write {show(guess)}", safe=False) if guess else None,
+            phase="parse" if reader == "pydantic" else "initialize",
+        )
+
+
+@rule(
+    "DS204",
+    "string-for-boolean",
+    "error",
+    "coerced",
+    block=True,
+    summary="A string where true or false is needed, which counts as true.",
+    explanation="""Outside its Pydantic blocks DeepSpeed tests such a key by Python's truth, and any string but
+    the empty one is true: "false" switches the setting on.""",
+    source="runtime/config.py:318",
+    bad={"zero_allow_untested_optimizer": "false"},
+    good={"zero_allow_untested_optimizer": False},
+)
+def string_for_boolean(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Mismatch
+
+    for fact in bound.of(Mismatch):
+        if not _is_true_string(fact):
+            continue
+        name = str(fact.path[-1])
+        fix = _fix(fact)
+        if name == "wall_clock_breakdown" or fact.path == ("flops_profiler", "enabled"):
+            yield Finding(
+                fact.path,
+                f"`{dotted(fact.path)}` is the string {show(fact.value)}; DeepSpeed fails on it",
+                fix.message if fix else "write true or false without quotes",
+                at="value",
+                fix=fix,
+                effect="refused",
+                phase="parse",
+            )
+            continue
+        yield Finding(
+            fact.path,
+            f"`{dotted(fact.path)}` is the string {show(fact.value)}, which DeepSpeed takes for true",
+            fix.message if fix else "write true or false without quotes",
+            at="value",
+            fix=fix,
+        )
+
+
+@rule(
+    "DS205",
+    "coerced-value",
+    "warning",
+    "coerced",
+    fallback=2,
+    block=True,
+    summary="A value that DeepSpeed takes for another one.",
+    explanation="""DeepSpeed makes the value fit: a number in quotes becomes a number, true becomes 1. Other
+    readers of the file do not, or do it differently; the compiler writes what DeepSpeed uses.""",
+    source="runtime/config_utils.py:54",
+    bad={"zero_optimization": {"stage": 2, "reduce_bucket_size": "500000000"}},
+    good={"zero_optimization": {"stage": 2, "reduce_bucket_size": 500000000}},
+)
+def coerced_value(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.bind import Coercion
+
+    for fact in bound.of(Coercion):
+        yield Finding(
+            fact.path,
+            f"`{dotted(fact.path)}` is {show(fact.value)}, which DeepSpeed takes for {show(fact.becomes)}",
+            f"write {show(fact.becomes)}",
+            at="value",
+            fix=replace(fact.path, fact.becomes, f"write {show(fact.becomes)}"),
+        )

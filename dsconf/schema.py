@@ -1,0 +1,126 @@
+"""The JSON Schemas (draft-07), generated from the models.
+
+`closed` admits what the compiler emits and nothing else. `open` is for editors: unknown keys pass, old keys are
+marked as deprecated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, Literal, cast
+
+from dsconf.resources import folder
+
+Variant = Literal["closed", "open"]
+
+FILES: dict[Variant, str] = {"closed": "ds_config.closed.schema.json", "open": "ds_config.schema.json"}
+
+
+def generate(variant: Variant) -> dict[str, Any]:
+    """Build a schema from the models."""
+    from pydantic.json_schema import models_json_schema
+
+    from dsconf import models
+
+    classes = [getattr(models, name) for name in models.__all__]
+    _, raw = models_json_schema([(cls, "validation") for cls in classes], ref_template="#/definitions/{model}")
+    definitions = {
+        name: _block(cls, raw["$defs"][name], variant) for name, cls in zip(models.__all__, classes, strict=True)
+    }
+    root = definitions.pop("DeepSpeedConfig")
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$id": f"https://dsconf.readthedocs.io/en/stable/schemas/{FILES[variant]}",
+        "title": "DeepSpeed configuration",
+        **root,
+        "definitions": dict(sorted(definitions.items())),
+    }
+
+
+def committed(variant: Variant) -> str:
+    """The text of the schema that is published with this version."""
+    return (folder("schemas") / FILES[variant]).read_text(encoding="utf-8")
+
+
+def as_text(schema: Mapping[str, Any]) -> str:
+    """The text that a schema is published as."""
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+@lru_cache(maxsize=1)
+def _validator() -> Any:
+    import jsonschema
+
+    return jsonschema.Draft7Validator(json.loads(committed("closed")))
+
+
+def check_against_schema(values: Mapping[str, Any]) -> None:
+    """Check a canonical configuration against the closed schema.
+
+    Raises:
+        RuntimeError: it does not fit, which means that models and schema disagree: a fault of dsconf.
+    """
+    error = next(_validator().iter_errors(values), None)
+    if error is not None:
+        where = "/".join(map(str, error.absolute_path))
+        raise RuntimeError(f"the compiled configuration does not fit the published schema at /{where}: {error.message}")
+
+
+def _block(cls: Any, raw: dict[str, Any], variant: Variant) -> dict[str, Any]:
+    from dsconf.bind import extras, shape
+
+    properties: dict[str, Any] = {}
+    for name, info in cls.model_fields.items():
+        nullable = not shape(cls, name).blocks or extras(info).get("nullable")
+        properties[name] = _property(raw["properties"][name], bool(nullable))
+    required = list(raw.get("required", ()))
+    if variant == "open":
+        if cls.tag and getattr(cls, "folded", False):
+            word = properties[cls.tag].pop("const")
+            properties[cls.tag]["enum"] = [word, word.lower(), word.upper()]
+        for old in cls.retired:
+            properties[old.key] = _retired(old)
+    block: dict[str, Any] = {"description": raw.get("description", ""), "type": "object", "properties": properties}
+    if required:
+        block["required"] = required
+    if variant == "closed":
+        block["additionalProperties"] = False
+    return block
+
+
+def _property(raw: dict[str, Any], nullable: bool) -> dict[str, Any]:
+    schema = cast("dict[str, Any]", _draft7(raw))
+    if not nullable:
+        schema.pop("default", None)
+        branches = [item for item in schema.get("anyOf", ()) if item != {"type": "null"}]
+        if len(branches) == 1:
+            del schema["anyOf"]
+            schema = {**schema, **branches[0]}
+    if "$ref" in schema and len(schema) > 1:
+        schema = {**{key: value for key, value in schema.items() if key != "$ref"}, "allOf": [{"$ref": schema["$ref"]}]}
+    return schema
+
+
+_OURS = ("title", "discriminator", "source", "dead", "auto", "nullable")
+
+
+def _draft7(node: Any) -> Any:
+    """Drop what draft-07 does not know and what is ours alone."""
+    if isinstance(node, dict):
+        pairs = {key: value for key, value in cast("dict[str, Any]", node).items() if key not in _OURS}
+        return {key: _draft7(value) for key, value in pairs.items()}
+    if isinstance(node, list):
+        return [_draft7(item) for item in cast("list[Any]", node)]
+    return node
+
+
+def _retired(old: Any) -> dict[str, Any]:
+    if old.status == "removed":
+        text = f"REMOVED: DeepSpeed refuses the file; {old.advice}."
+    elif old.becomes:
+        text = f"DEPRECATED: write `{old.becomes}`."
+    else:
+        text = f"DEPRECATED: {old.advice}."
+    return {"description": text, "deprecated": True, "deprecationMessage": text}
