@@ -124,3 +124,15 @@ def _retired(old: Any) -> dict[str, Any]:
     else:
         text = f"DEPRECATED: {old.advice}."
     return {"description": text, "deprecated": True, "deprecationMessage": text}
+
+
+def publish() -> None:
+    """Write the published schemas anew, after a change of the models."""
+    from dsconf.atomic import write_text
+
+    for variant, name in FILES.items():
+        write_text(folder("schemas") / name, as_text(generate(variant)))
+
+
+if __name__ == "__main__":
+    publish()

@@ -118,8 +118,8 @@ def _plain(value: Any) -> Any:
 
 
 def _whole(value: object) -> object:
-    """`5e8` is a float to a JSON parser and an integer to DeepSpeed, in a file as in a dict."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    """`5e8` is a float to a JSON parser and an integer to DeepSpeed, as long as it fits 64 bits."""
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**63 else value
 
 
 def _folded(value: object) -> object:
