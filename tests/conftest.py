@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from proof.engine import Engine
+
 Cli = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -35,10 +37,7 @@ def cli(tmp_path: Path) -> Cli:
 
 
 @pytest.fixture(scope="session")
-def engine() -> Iterator[object]:
-    """The real DeepSpeed with its CPU ops loaded, in this process; configurations run in its forks."""
-    from proof import engine
-
-    with engine.quiet():
-        engine.prepare()
-    yield engine
+def engine() -> Iterator[Engine]:
+    """The real DeepSpeed, in a process of its own with its CPU ops loaded."""
+    with Engine() as engine:
+        yield engine

@@ -183,8 +183,8 @@ def option_of_another_device(bound: Bound, context: Context) -> Iterator[Finding
     summary="An offload setting that only stage 3 reads, at stage 1 or 2.",
     explanation="""Stages 1 and 2 look at `device` and `pin_memory` only. A `ratio` below 1 they refuse.""",
     source="runtime/zero/stage_1_and_2.py:220",
-    bad={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "ratio": 0.5}}},
-    good={"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu", "ratio": 0.5}}},
+    bad={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "cpuadam_cores_perc": 0.5}}},
+    good={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
 )
 def nvme_option_below_stage_3(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.bind import Misfit, Unknown
@@ -338,6 +338,7 @@ def aio_without_nvme(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="step",
+    swaps=True,
     reads=("zero_optimization.offload_optimizer", "optimizer.type"),
     summary="Fewer NVMe buffers than the optimizer has tensors.",
     explanation="""Each parameter's Adam step needs four tensors in memory at once (parameter, gradient, two

@@ -41,7 +41,7 @@ def fp16_with_bf16(bound: Bound, context: Context) -> Iterator[Finding]:
     "DS502",
     "fp16-without-zero",
     "error",
-    "ignored",
+    "coerced",
     reads=("fp16.enabled", "zero_optimization.stage"),
     summary="fp16 at stage 0, where the loss is never scaled.",
     explanation="""At stage 0 `engine.backward` does not multiply the loss by the loss scale, yet the optimizer
@@ -121,7 +121,7 @@ def loss_scale_never_positive(bound: Bound, context: Context) -> Iterator[Findin
     "DS505",
     "hysteresis-never-refilled",
     "error",
-    "ignored",
+    "coerced",
     reads=("fp16.enabled", "fp16.hysteresis", "fp16.loss_scale"),
     summary="`fp16.hysteresis` of zero or less.",
     explanation="""The counter starts below the value at which the scale is halved. After the first overflow the

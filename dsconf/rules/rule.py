@@ -62,7 +62,8 @@ class Rule:
     `block`: the check needs one block only, so it also runs when a block is built on its own.
     `source`: the line of DeepSpeed 0.19.8 that decides.
     `bad`, `good`: examples, completed with `COMPLETION` where they do not set those keys (unless `whole`).
-    `world_size`: the context that the examples are judged in.
+    `world_size`: the context that the examples are judged in. `swaps`: they show only on tensors that are large
+    enough to be swapped to a drive.
     """
 
     code: str
@@ -81,6 +82,7 @@ class Rule:
     block: bool = False
     whole: bool = False
     world_size: int | None = None
+    swaps: bool = False
 
     @property
     def url(self) -> str:
@@ -114,6 +116,7 @@ def rule(
     block: bool = False,
     whole: bool = False,
     world_size: int | None = None,
+    swaps: bool = False,
 ) -> Callable[[Check], Rule]:
     """Make a rule of the function that checks it."""
 
@@ -135,6 +138,7 @@ def rule(
             block=block,
             whole=whole,
             world_size=world_size,
+            swaps=swaps,
         )
 
     return record

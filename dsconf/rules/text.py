@@ -118,7 +118,8 @@ def _quoteless(bound: Bound, path: tuple[str | int, ...]) -> Scalar | None:
     "DS004",
     "swallowed-line",
     "error",
-    "coerced",
+    "refused",
+    phase="parse",
     summary="A value without quotes took the rest of its line with it.",
     explanation="""In Hjson a string without quotes ends at the end of the line. A comment or a comma after a
     bare value is therefore part of the value: `8 # per node` is a string, not the number eight.""",
@@ -142,4 +143,5 @@ def swallowed_line(bound: Bound, context: Context) -> Iterator[Finding]:
                 f"the value is the string {show(fact.value)}: without quotes it runs to the end of the line",
                 "write the value alone on its line, and the comment on a line of its own",
                 at="value",
+                phase="parse" if fact.block.reader == "pydantic" else "initialize",
             )
