@@ -66,7 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         help="least severity that makes the exit status 1 (default: error)",
     )
     validate.add_argument("--show-info", action="store_true", help="also show notes")
-    _add_world_size(validate)
+    _add_context(validate)
     _add_color(validate)
     validate.set_defaults(command=_validate)
 
@@ -96,6 +96,16 @@ def _add_world_size(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--world-size", type=_positive, metavar="N", help="number of ranks that the job runs on")
 
 
+def _add_context(parser: argparse.ArgumentParser) -> None:
+    _add_world_size(parser)
+    parser.add_argument(
+        "--optimizer",
+        choices=("config", "client", "none"),
+        help="who brings the optimizer: the file, the script, nobody",
+    )
+    parser.add_argument("--device", choices=("cuda", "cpu"), help="kind of accelerator")
+
+
 def _add_color(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto")
 
@@ -120,7 +130,7 @@ def _validate(options: argparse.Namespace) -> int:
     from dsconf.render import Style, as_json, concise, full, summary
     from dsconf.rules.rule import Context
 
-    context = Context(world_size=options.world_size)
+    context = Context(world_size=options.world_size, optimizer=options.optimizer, device=options.device)
     style = Style(_wants_color(options.color))
     found: list[Diagnostic] = []
     files = failures = 0

@@ -8,7 +8,7 @@ import pytest
 
 from dsconf.check import check
 from dsconf.rules import RULES, find_rule
-from dsconf.rules.rule import Context, Rule
+from dsconf.rules.rule import Rule
 from dsconf.source import read_text
 
 rules = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
@@ -16,7 +16,7 @@ rules = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 
 def codes(rule: Rule, which: str) -> set[str]:
     """The codes of what is found in an example; notes only when they are the rule's own."""
-    report = check(read_text(rule.example(which), "ds_config.json"), Context(world_size=rule.world_size))
+    report = check(read_text(rule.example(which), "ds_config.json"), rule.context)
     return {item.code for item in report.diagnostics if item.severity != "info" or item.code == rule.code}
 
 

@@ -9,15 +9,15 @@ import pytest
 
 from dsconf.check import check
 from dsconf.rules import RULES
-from dsconf.rules.rule import Context, Rule
+from dsconf.rules.rule import Rule
 from dsconf.source import plain, read_text
 from proof.engine import Engine, Verdict
 
 
 def run(rule: Rule, text: str, engine: Engine) -> Verdict:
     model: Literal["tiny", "big"] = "big" if rule.swaps else "tiny"
-    optimizer: Literal["config", "auto"] = "config" if '"optimizer"' in text else "auto"
-    return engine.run(text, world_size=rule.world_size or 1, model=model, optimizer=optimizer)
+    optimizer = rule.context.optimizer or ("config" if '"optimizer"' in text else "auto")
+    return engine.run(text, world_size=rule.context.world_size or 1, model=model, optimizer=optimizer)
 
 
 def with_effect(effect: str, *, same: bool = True) -> Any:
@@ -49,9 +49,7 @@ def test_training_is_bit_equal_without_what_a_rule_calls_ignored(rule: Rule, eng
     document = read_text(text, "ds_config.json")
     assert document.root is not None
     values = plain(document.root)
-    findings = [
-        item for item in check(document, Context(world_size=rule.world_size)).diagnostics if item.code == rule.code
-    ]
+    findings = [item for item in check(document, rule.context).diagnostics if item.code == rule.code]
     assert findings
     for item in findings:
         block = values

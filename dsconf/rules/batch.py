@@ -101,7 +101,7 @@ def _set_total(value: int) -> Fix:
     "refused",
     phase="parse",
     reads=(*_TRIAD, "sequence_parallel_size", "tensor_parallel"),
-    world_size=2,
+    context=Context(world_size=2),
     summary="Batch numbers that do not fit the number of ranks.",
     explanation="""The three numbers agree for one number of ranks only. A file made for another number is
     refused, unless one of them is left out.""",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,11 +23,27 @@ COMPLETION: dict[str, Any] = {
 }
 
 
+#: Who reads the file.
+Reader = Literal["deepspeed", "transformers", "accelerate", "lightning"]
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a file does not say and rules may need; None means unknown."""
+    """What a file does not say and rules may need; None means unknown.
+
+    `world_size`: number of ranks. `optimizer`: who brings it, the file, the script (`client`) or nobody.
+    `device`: kind of accelerator. `exports`: whether 16-bit weights will be saved for use elsewhere.
+    `reader`: who reads the file; a trainer fills in "auto" before DeepSpeed sees it. `training_args`: the trainer's
+    own arguments, and `training_args_file` where they came from.
+    """
 
     world_size: int | None = None
+    optimizer: Literal["config", "client", "none"] | None = None
+    device: Literal["cuda", "cpu"] | None = None
+    exports: bool | None = None
+    reader: Reader = "deepspeed"
+    training_args: Mapping[str, Any] | None = None
+    training_args_file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +78,7 @@ class Rule:
     `block`: the check needs one block only, so it also runs when a block is built on its own.
     `source`: the line of DeepSpeed 0.19.8 that decides.
     `bad`, `good`: examples, completed with `COMPLETION` where they do not set those keys (unless `whole`).
-    `world_size`: the context that the examples are judged in. `swaps`: they show only on tensors that are large
+    `context`: what the examples are judged in. `swaps`: they show only on tensors that are large
     enough to be swapped to a drive.
     """
 
@@ -81,7 +97,7 @@ class Rule:
     fallback: int = 0
     block: bool = False
     whole: bool = False
-    world_size: int | None = None
+    context: Context = field(default_factory=Context)
     swaps: bool = False
 
     @property
@@ -115,7 +131,7 @@ def rule(
     fallback: int = 0,
     block: bool = False,
     whole: bool = False,
-    world_size: int | None = None,
+    context: Context | None = None,
     swaps: bool = False,
 ) -> Callable[[Check], Rule]:
     """Make a rule of the function that checks it."""
@@ -137,7 +153,7 @@ def rule(
             fallback=fallback,
             block=block,
             whole=whole,
-            world_size=world_size,
+            context=context or Context(),
             swaps=swaps,
         )
 
