@@ -446,7 +446,7 @@ def describe(annotation: Any) -> str:
     if origin is Annotated:
         return describe(get_args(annotation)[0])
     if origin in (Union, types.UnionType):
-        words = dict.fromkeys(describe(arg) for arg in get_args(annotation))
+        words = dict.fromkeys(describe(arg) for arg in get_args(annotation) if arg is not type(None))
         return " or ".join(words)
     if origin is Literal:
         return one_of(get_args(annotation))

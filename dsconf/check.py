@@ -107,7 +107,8 @@ def _run(rules: Iterable[Rule], bound: Bound, context: Context) -> tuple[Diagnos
     found = [(rule, finding) for rule in rules for finding in findings_of(rule, bound, context)]
     spoken: dict[Path, int] = {}
     for rule, finding in found:
-        spoken[finding.path] = min(rule.fallback, spoken.get(finding.path, rule.fallback))
+        for path in (finding.path, *finding.covers):
+            spoken[path] = min(rule.fallback, spoken.get(path, rule.fallback))
     diagnostics = [
         _diagnostic(rule, finding, bound.document) for rule, finding in found if rule.fallback == spoken[finding.path]
     ]

@@ -45,15 +45,21 @@ def full(diagnostic: Diagnostic, document: Document, style: Style, *, origin: st
         lines.extend(_snippet(location, diagnostic.end_location, document, width, style, color))
     elif origin:
         lines.append(f"{margin}{style('-->', '1;34')} {origin}")
-    for item in diagnostic.related:
+    places = [item for item in diagnostic.related if item.location]
+    for item in places[:_MOST_PLACES]:
         if item.location:
             where = f"{diagnostic.filename}:{item.location.line}:{item.location.column}"
             lines.append(f"{margin} {style('=', '1;34')} {style('see', '1')}: {where}: {item.message}")
+    if len(places) > _MOST_PLACES:
+        lines.append(f"{margin} {style('=', '1;34')} {style('see', '1')}: {len(places) - _MOST_PLACES} more places")
     lines.append(f"{margin} {style('=', '1;34')} {style('DeepSpeed', '1')}: {effect(diagnostic)}")
     if diagnostic.help:
         lines.append(f"{margin} {style('=', '1;34')} {style('help', '1;32')}: {diagnostic.help}")
     return "\n".join(lines) + "\n"
 
+
+#: So many other places are named for people; programs get all.
+_MOST_PLACES = 4
 
 _EFFECTS = {
     "refused": "refuses this",

@@ -36,7 +36,7 @@ def clipping_by_default(bound: Bound, context: Context) -> Iterator[Finding]:
     "DS902",
     "negative-clipping",
     "warning",
-    "ignored",
+    "coerced",
     reads=("gradient_clipping",),
     summary="A negative `gradient_clipping`.",
     explanation="""Any value of 0 or less switches clipping off. 0 says so plainly.""",

@@ -21,6 +21,10 @@ _EFFECTS: dict[str, tuple[Effect, Phase | None, str]] = {
 }
 
 
+#: So many unknown keys in one block are not slips but another program's settings: one problem.
+_CROWD = 5
+
+
 def _where(path: Path) -> str:
     return f"in `{dotted(path)}`" if path else "at the top level"
 
@@ -47,7 +51,23 @@ def _candidates(block: type[Block]) -> list[str]:
 def unknown_key(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.bind import Unknown
 
+    strangers: dict[Path, list[Unknown]] = {}
     for fact in bound.of(Unknown):
+        if fact.block.reader == "dict" and not close_match(str(fact.path[-1]), _candidates(fact.block)):
+            strangers.setdefault(fact.path[:-1], []).append(fact)
+    crowds = {fact for crowd in strangers.values() if len(crowd) >= _CROWD for fact in crowd}
+    for parent, crowd in strangers.items():
+        if len(crowd) >= _CROWD:
+            names = ", ".join(f"`{fact.path[-1]}`" for fact in crowd[:3])
+            yield Finding(
+                crowd[0].path,
+                f"{len(crowd)} keys {_where(parent)} that DeepSpeed never looks at: {names} and others",
+                "keep the settings of other programs in a file of their own",
+                related=tuple(Related(fact.path, "unknown key") for fact in crowd[1:]),
+            )
+    for fact in bound.of(Unknown):
+        if fact in crowds:
+            continue
         effect, phase, words = _EFFECTS[fact.block.reader]
         if fact.auto and fact.block.reader == "pydantic":
             effect, phase, words = "ignored", None, 'DeepSpeed drops it, since its value is "auto"'
@@ -320,8 +340,15 @@ def dead_key(bound: Bound, context: Context) -> Iterator[Finding]:
             where = f"write `{old.becomes}` instead" if old.becomes else old.advice
             yield Finding(fact.path, f"nothing reads `{old.key}` any more", where or "remove it", severity="error")
     for path, name, block in _written(bound):
-        if name != "allgather_partitions" and extras(type(block).model_fields[name]).get("dead"):
+        if path not in _ELSEWHERE and extras(type(block).model_fields[name]).get("dead"):
             yield Finding(path, f"nothing reads `{name}`", "remove it", fix=remove(path, "remove it"))
+
+
+#: Dead keys that have a rule of their own.
+_ELSEWHERE = (
+    ("zero_optimization", "allgather_partitions"),
+    ("comms_logger", "enabled"),
+)
 
 
 def _written(bound: Bound) -> Iterator[tuple[Path, str, Block]]:

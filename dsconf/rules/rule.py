@@ -51,7 +51,7 @@ class Finding:
     """One occurrence of a rule's problem, by path; the framework finds the place.
 
     `at` says which token is wrong: the key or its value. Severity, effect and phase are the rule's unless
-    given; `span` overrides the place, for problems of the text.
+    given; `span` overrides the place, for problems of the text. `covers`: other paths that this speaks for.
     """
 
     path: Path
@@ -64,6 +64,7 @@ class Finding:
     effect: Effect | None = None
     phase: Phase | None = None
     span: Span | None = None
+    covers: tuple[Path, ...] = ()
 
 
 Check = Callable[["Bound", Context], Iterable[Finding]]
@@ -191,7 +192,7 @@ def close_match(word: str, candidates: Iterable[str]) -> str | None:
     folded = word.lower().replace("-", "_")
     if folded in pool:
         return pool[folded]
-    found = difflib.get_close_matches(folded, pool, n=1, cutoff=0.75)
+    found = difflib.get_close_matches(folded, pool, n=1, cutoff=0.8)
     return pool[found[0]] if found else None
 
 

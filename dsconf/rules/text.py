@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dsconf.diagnostic import Related
 from dsconf.rules.rule import Context, Finding, rule, show
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.bind import Bound, Mismatch, UnknownTag
     from dsconf.source import Node, Scalar
 
 
@@ -91,17 +92,28 @@ _PLACEHOLDER = re.compile(
     phase="parse",
 )
 def template_placeholder(bound: Bound, context: Context) -> Iterator[Finding]:
+    found = [fact for fact in _wrong(bound) if _is_placeholder(fact)]
+    if found:
+        first, others = found[0], found[1:]
+        count = f", and {len(others)} more values are" if len(others) > 1 else ", and another is" if others else ""
+        yield Finding(
+            first.path,
+            f"{show(first.value)} is a placeholder that nothing has filled in{count}",
+            "run the script that completes this template, or write the values here",
+            at="value",
+            related=tuple(Related(fact.path, f"{show(fact.value)} too") for fact in others),
+            covers=tuple(fact.path for fact in others),
+        )
+
+
+def _wrong(bound: Bound) -> list[Mismatch | UnknownTag]:
     from dsconf.bind import Mismatch, UnknownTag
 
-    wrong = [*bound.of(Mismatch), *bound.of(UnknownTag)]
-    found = [fact for fact in wrong if isinstance(fact.value, str) and _PLACEHOLDER.search(fact.value)]
-    for fact in found:
-        yield Finding(
-            fact.path,
-            f"{show(fact.value)} is a placeholder that nothing has filled in",
-            "run the script that completes this template, or write the value here",
-            at="value",
-        )
+    return [*bound.of(Mismatch), *bound.of(UnknownTag)]
+
+
+def _is_placeholder(fact: Mismatch | UnknownTag) -> bool:
+    return isinstance(fact.value, str) and bool(_PLACEHOLDER.search(fact.value.rstrip(", ")))
 
 
 _SWALLOWED = re.compile(r"^\s*(?P<value>[^,#]*?)\s*,?\s*(?P<rest>(#|//|/\*).*|,)\s*$")
@@ -132,12 +144,9 @@ def _quoteless(bound: Bound, path: tuple[str | int, ...]) -> Scalar | None:
     whole=True,
 )
 def swallowed_line(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Mismatch, UnknownTag
-
-    for fact in [*bound.of(Mismatch), *bound.of(UnknownTag)]:
+    for fact in _wrong(bound):
         node = _quoteless(bound, fact.path)
-        match = _SWALLOWED.match(node.text) if node else None
-        if match:
+        if node and not _is_placeholder(fact) and _SWALLOWED.match(node.text):
             yield Finding(
                 fact.path,
                 f"the value is the string {show(fact.value)}: without quotes it runs to the end of the line",

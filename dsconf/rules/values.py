@@ -143,6 +143,7 @@ def unknown_choice(bound: Bound, context: Context) -> Iterator[Finding]:
     "string-for-boolean",
     "error",
     "coerced",
+    fallback=1,
     block=True,
     summary="A string where true or false is needed, which counts as true.",
     explanation="""Outside its Pydantic blocks DeepSpeed tests such a key by Python's truth, and any string but
