@@ -1,7 +1,5 @@
 """`activation_checkpointing`: what `deepspeed.checkpointing` keeps of the forward pass."""
 
-from __future__ import annotations
-
 from dsconf.models.block import Block, Int, key
 
 _SOURCE = "runtime/activation_checkpointing/config.py"

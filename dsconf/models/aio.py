@@ -1,7 +1,5 @@
 """`aio`: how tensors move to and from NVMe."""
 
-from __future__ import annotations
-
 from dsconf.models.block import Block, Int, Retired, key
 
 

@@ -1,7 +1,5 @@
 """`autotuning`: the search that `deepspeed --autotuning` runs."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """`checkpoint`: how checkpoints are saved and loaded."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from dsconf.models.block import FOLDED, Block, Int, key

@@ -1,7 +1,5 @@
 """`comms_logger`: sizes and times of collective operations."""
 
-from __future__ import annotations
-
 from dsconf.models.block import Block, key
 
 

@@ -1,7 +1,5 @@
 """`compile`: DeepCompile."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from dsconf.models.block import Block, Int, Retired, key

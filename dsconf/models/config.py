@@ -1,7 +1,5 @@
 """The root of `ds_config.json`."""
 
-from __future__ import annotations
-
 import os
 from typing import Annotated, Any, Literal
 

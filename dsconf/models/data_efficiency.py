@@ -1,7 +1,5 @@
 """`data_efficiency`: curriculum learning, batches by token count, random layerwise token dropping."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """`data_types`: the types of parameters, buffers and accumulated gradients."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from dsconf.models.block import Block, key

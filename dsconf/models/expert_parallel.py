@@ -1,7 +1,5 @@
 """`expert_parallel`: AutoEP, expert parallelism for Hugging Face mixture-of-experts models."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

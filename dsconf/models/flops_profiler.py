@@ -1,7 +1,5 @@
 """`flops_profiler`: floating-point operations of one step."""
 
-from __future__ import annotations
-
 from dsconf.models.block import Block, Float, Int, key
 
 _SOURCE = "profiling/config.py"

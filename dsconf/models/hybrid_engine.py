@@ -1,7 +1,5 @@
 """`hybrid_engine`: one engine that trains and generates."""
 
-from __future__ import annotations
-
 from dsconf.models.block import Block, Int, key
 
 _SOURCE = "runtime/config.py"

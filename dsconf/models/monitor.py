@@ -1,7 +1,5 @@
 """`tensorboard`, `csv_monitor`, `wandb`, `comet`: where training metrics are written."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from dsconf.models.block import Block, Int, key

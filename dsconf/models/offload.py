@@ -1,7 +1,5 @@
 """`zero_optimization.offload_param` and `zero_optimization.offload_optimizer`, told apart by `device`."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -3,8 +3,6 @@
 `params` become the keyword arguments of the class, so a name that the class does not know is refused.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """`pipeline`: pipeline parallelism."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from dsconf.models.block import Block, Int, key

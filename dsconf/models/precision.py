@@ -1,7 +1,5 @@
 """`fp16` and `bf16`: the precision that parameters and gradients have on the accelerator."""
 
-from __future__ import annotations
-
 from dsconf.models.block import Block, Float, Int, key
 
 _SOURCE = "runtime/precision_config.py"

@@ -3,8 +3,6 @@
 `params` become the keyword arguments of the class: the block must be there, and unknown names are refused.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """`tensor_parallel`: AutoTP, tensor parallelism for training."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """`timers`: the throughput timer."""
 
-from __future__ import annotations
-
 from dsconf.models.block import Block, key
 
 

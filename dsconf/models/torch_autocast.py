@@ -1,7 +1,5 @@
 """`torch_autocast`: PyTorch's own mixed precision."""
 
-from __future__ import annotations
-
 from dsconf.models.block import Block, key
 from dsconf.models.data_types import Dtype
 

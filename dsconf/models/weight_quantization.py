@@ -1,7 +1,5 @@
 """`weight_quantization`: integer weights for inference."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from dsconf.models.block import Block, Int, key

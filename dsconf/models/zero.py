@@ -1,7 +1,5 @@
 """`zero_optimization`: one type per ZeRO stage, told apart by `stage`."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import Field

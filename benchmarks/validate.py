@@ -1,0 +1,71 @@
+"""How long `dsconf validate` takes on one file, beside importing Pydantic and beside check-jsonschema.
+
+    python benchmarks/validate.py [RUNS]
+
+Runs every command in turn, RUNS times (default 15), and prints the median of each and of the ratios, run by run.
+check-jsonschema must be installed; it gets the published closed schema and the same file.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from dsconf import compile_config
+from dsconf.resources import folder
+from dsconf.schema import FILES
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def commands(file: Path) -> dict[str, list[str]]:
+    """The commands that are compared, the one of interest first."""
+    python = sys.executable
+    return {
+        "dsconf validate": [python, "-m", "dsconf", "validate", str(file)],
+        "python -c pass": [python, "-c", "pass"],
+        "from pydantic import BaseModel": [python, "-c", "from pydantic import BaseModel"],
+        "check-jsonschema": [
+            python,
+            "-m",
+            "check_jsonschema",
+            "--schemafile",
+            str(folder("schemas") / FILES["closed"]),
+            str(file),
+        ],
+    }
+
+
+def seconds(command: list[str]) -> float:
+    """Wall time of a command as a whole process."""
+    start = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 15
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "ds_config.json"
+        compile_config("zero3_offload").write(file)
+        compared = commands(file)
+        for command in compared.values():
+            seconds(command)
+        times = {name: list[float]() for name in compared}
+        for _ in range(runs):
+            for name, command in compared.items():
+                times[name].append(seconds(command))
+    first, *peers = times
+    for name, values in times.items():
+        print(f"{name:32} {statistics.median(values) * 1000:7.0f} ms")
+    for peer in peers:
+        ratio = statistics.median(a / b for a, b in zip(times[first], times[peer], strict=True))
+        print(f"{first} / {peer}: {ratio:.2f}")
+
+
+if __name__ == "__main__":
+    main()
