@@ -1,0 +1,141 @@
+# DeepSpeed and torch.distributed leave most types out; they end here.
+# pyright: reportUnknownMemberType=false
+"""DeepSpeed: the only module that connects processes and calls `deepspeed.initialize`.
+
+DeepSpeed carries no types; what the rest of the runner needs of it is typed here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, distributed, nn
+
+from runner.ds_config import block
+from runner.environment import Place
+from runner.errors import CannotStart
+
+#: What DeepSpeed says at every start, whatever the run, and what nobody can act on. The filter must stand before
+#: the import, which says the first of them.
+_CHATTER = ("Setting accelerator to CPU", "Attempting to get learning rate from scheduler before it has started")
+logging.getLogger("DeepSpeed").addFilter(lambda record: not record.getMessage().startswith(_CHATTER))
+
+# DeepSpeed calls torch by names that torch is about to change.
+warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
+
+import deepspeed  # noqa: E402
+from deepspeed.accelerator import get_accelerator  # noqa: E402
+
+Batch = tuple[Tensor, Tensor]
+
+_accelerator = cast(Any, get_accelerator())
+
+
+def accelerator() -> str:
+    """DeepSpeed's name for the kind of device that the run uses: `cpu`, `cuda` and others."""
+    return str(_accelerator.device_name())
+
+
+def refuse_unsupported_precision(ds_config: Mapping[str, Any]) -> None:
+    """Raise CannotStart if the accelerator lacks the 16-bit type that `ds_config` enables."""
+    for name, supported in (
+        ("fp16", _accelerator.is_fp16_supported()),
+        ("bf16", _accelerator.is_bf16_supported()),
+    ):
+        if block(ds_config, name).get("enabled") and not supported:
+            other = "a preset with bf16" if name == "fp16" else "+preset=[NAME,fp16]"
+            raise CannotStart(f"{name} is enabled, and the accelerator here, {accelerator()}, lacks it; use {other}")
+
+
+def connect(place: Place) -> None:
+    """Join the processes of the run; a process that has joined already stays as it is."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        deepspeed.init_distributed()
+    distributed.barrier()
+    _unlink_shared_buffer(place)
+
+
+def disconnect() -> None:
+    """Leave the processes of the run; the last thing that a process does."""
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+def share(text: str) -> str:
+    """What rank 0 says, on all ranks."""
+    told: list[str] = [text]
+    distributed.broadcast_object_list(told, src=0)
+    return told[0]
+
+
+def zero_init(ds_config: Path, *, enabled: bool) -> contextlib.AbstractContextManager[Any]:
+    """A context in which modules are sharded as soon as they are constructed, as `ds_config` asks."""
+    return deepspeed.zero.Init(config_dict_or_path=str(ds_config), enabled=enabled)
+
+
+class Engine:
+    """A model under the optimizer, schedule, precision and sharding of a ds_config.
+
+    `deepspeed`: the engine of DeepSpeed itself. `micro_batch_size`: sequences that one rank takes at a time.
+    `accumulation_steps`: micro-batches that make up one optimizer step.
+    """
+
+    def __init__(self, model: nn.Module, ds_config: Path) -> None:
+        self.deepspeed: Any = deepspeed.initialize(model=model, config=str(ds_config))[0]
+        self.micro_batch_size = int(self.deepspeed.train_micro_batch_size_per_gpu())
+        self.accumulation_steps = int(self.deepspeed.gradient_accumulation_steps())
+        self._device: torch.device = self.deepspeed.device
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the next optimizer step."""
+        return float(self.deepspeed.get_lr()[0])
+
+    def train(self, batches: Iterable[Batch]) -> Tensor:
+        """One optimizer step on `accumulation_steps` micro-batches; this rank's mean loss, float32 [].
+
+        A batch is inputs and targets, int64 [micro batch, length] each.
+        """
+        self.deepspeed.train()
+        total = torch.zeros((), device=self._device)
+        for inputs, targets in batches:
+            loss = self.deepspeed(inputs.to(self._device), targets.to(self._device))
+            # Both for every micro-batch: DeepSpeed itself counts up to the accumulation boundary.
+            self.deepspeed.backward(loss)
+            self.deepspeed.step()
+            total += loss.detach()
+        return total / self.accumulation_steps
+
+    @torch.no_grad()
+    def loss(self, batch: Batch) -> Tensor:
+        """This rank's mean loss on a batch, float32 []; at stage 3 all ranks must call it together."""
+        self.deepspeed.eval()
+        inputs, targets = batch
+        return self.deepspeed(inputs.to(self._device), targets.to(self._device)).float()
+
+    def sum_over_ranks(self, *values: Tensor | float) -> list[float]:
+        """Each value summed over all ranks; all ranks must call it together."""
+        numbers = torch.stack([torch.as_tensor(value, dtype=torch.float64) for value in values])
+        # Not every accelerator has float64, and the sums are of a few thousand numbers near one.
+        numbers = numbers.to(self._device, torch.float32)
+        distributed.all_reduce(numbers)
+        return cast("list[float]", numbers.tolist())
+
+
+def _unlink_shared_buffer(place: Place) -> None:
+    """Take its name from the buffer (64 MiB a rank) that DeepSpeed makes on CPUs and never removes.
+
+    All ranks have mapped it by now, so it lives exactly as long as they do, however they end.
+    """
+    address, port = os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]
+    if hasattr(os, "getuid"):
+        name = f"deepspeed_allreduce_buffer_{os.getuid()}_{address}_{port}_{place.rank}"
+        Path("/dev/shm", name).unlink(missing_ok=True)

@@ -1,0 +1,151 @@
+"""What one run is, in plain typed settings. Knows nothing of Hydra, DeepSpeed or torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dsconf.diagnostic import dotted
+from dsconf.overrides import Override, OverrideError, origin, parse
+from runner.errors import UsageError
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelSettings(_Section):
+    """The shape of the GPT.
+
+    `width`: features of a position. `expansion`: how many times as many in the middle of a feed-forward layer.
+    `lookback`: how many bytes, its own included, the embedding of a position sees. `zero_init`: whether to build
+    it under `deepspeed.zero.Init`, so that no rank ever holds all parameters; `auto` decides from the model's size
+    and this machine's memory.
+    """
+
+    layers: Count
+    width: Count
+    heads: Count
+    expansion: Count = 4
+    lookback: Count = 4
+    zero_init: Literal["auto", "always", "never"] = "auto"
+
+    @model_validator(mode="after")
+    def _even_heads(self) -> ModelSettings:
+        if self.width % (2 * self.heads):
+            raise ValueError(f"width {self.width} must be a multiple of twice the number of heads, {2 * self.heads}")
+        return self
+
+
+class DataSettings(_Section):
+    """The text, read as bytes.
+
+    `path`: a file, a directory (every file under it) or a glob pattern; none: the language reference that comes
+    with Python (`pydoc_data.topics`). `sequence_length`: bytes per training sequence. `held_out`: the share at
+    the end of the text that is never trained on.
+    """
+
+    path: str | None = None
+    sequence_length: Annotated[int, Field(ge=2)]
+    held_out: Annotated[float, Field(gt=0, lt=1)] = 0.1
+
+
+class TrainingSettings(_Section):
+    """How long, and how often to say so, all in optimizer steps. `eval_every` 0: only at the end."""
+
+    steps: Count
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    log_every: Count = 10
+    eval_every: Annotated[int, Field(ge=0)] = 0
+
+
+class OptimizerSettings(_Section):
+    """In DeepSpeed's own form, as in the `optimizer` block of a ds_config."""
+
+    type: str
+    params: dict[str, Any] = {}
+
+
+class SchedulerSettings(_Section):
+    """In DeepSpeed's own form, as in the `scheduler` block of a ds_config."""
+
+    type: str
+    params: dict[str, Any] = {}
+
+
+class Settings(_Section):
+    """Everything that `runner.train.train` needs to know.
+
+    `ds_config`: what the presets say, overrides included, without optimizer and scheduler, which stand in their
+    own sections. `run_dir`: where the run writes; none: a new directory under `runs/`. `presets` and
+    `overrides`: where the settings came from, for the record.
+    """
+
+    model: ModelSettings
+    data: DataSettings
+    training: TrainingSettings
+    optimizer: OptimizerSettings
+    scheduler: SchedulerSettings | None = None
+    ds_config: dict[str, Any]
+    run_dir: Path | None = None
+    presets: tuple[str, ...] = ()
+    overrides: tuple[str, ...] = ()
+
+
+def read(values: Mapping[str, Any]) -> Settings:
+    """Type a mapping of settings.
+
+    Raises UsageError, which says everything that is wrong with them and which override it comes from.
+    """
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        overrides = read_overrides(values.get("overrides", ()))
+        problems = error.errors(include_url=False)
+        raise UsageError("\n".join(_explain(problem, overrides) for problem in problems)) from None
+
+
+def read_overrides(texts: Iterable[str]) -> list[Override]:
+    """The overrides of a Hydra command line that set or remove one key; those in other forms are left out."""
+    found: list[Override] = []
+    for text in texts:
+        try:
+            override = parse(text.replace("+", "", 2) if text.startswith("++") else text)
+        except OverrideError:
+            continue
+        found.append(Override(text, override.path, override.value, override.removes))
+    return found
+
+
+def _explain(problem: Mapping[str, Any], overrides: list[Override]) -> str:
+    path: tuple[str | int, ...] = problem["loc"]
+    name = dotted(path)
+    match problem["type"]:
+        case "extra_forbidden":
+            text = f"there is no setting {name}{_suggestion(path)}"
+        case "missing":
+            text = f"the setting {name} is missing"
+        case "value_error":
+            text = f"{name}: {problem['ctx']['error']}"
+        case _:
+            text = f"{name}: {problem['msg'][:1].lower()}{problem['msg'][1:]}, and it is {problem['input']!r}"
+    source = origin([path], overrides)
+    return f"error: {text}" + (f"\n  from override: {source.text}" if source else "")
+
+
+def _suggestion(path: tuple[str | int, ...]) -> str:
+    *way, last = path
+    section: Any = Settings
+    for part in way:
+        fields = section.model_fields
+        section = fields[str(part)].annotation if part in fields else None
+        if not (isinstance(section, type) and issubclass(section, BaseModel)):
+            return ""
+    near = get_close_matches(str(last), section.model_fields, n=1)
+    return f"; did you mean {dotted((*way, near[0]))}?" if near else ""

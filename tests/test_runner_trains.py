@@ -1,0 +1,121 @@
+"""The runner as people start it: real training on real text, in one process and in two."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SMALL = ["model=tiny", "data.sequence_length=64", "training.log_every=1"]
+
+
+def environment(**more: str) -> dict[str, str]:
+    launcher = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "LOCAL_SIZE", "LOCAL_WORLD_SIZE")
+    kept = {name: value for name, value in os.environ.items() if name not in launcher}
+    return {**kept, "PYTHONPATH": str(ROOT), **more}
+
+
+def start(cwd: Path, *command: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *command], cwd=cwd, env=environment(**more), capture_output=True, text=True
+    )
+
+
+def only_run(cwd: Path) -> Path:
+    (directory,) = (cwd / "runs").iterdir()
+    return directory
+
+
+def metrics(directory: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (directory / "metrics.jsonl").read_text().splitlines()]
+
+
+def training_losses(directory: Path) -> list[float]:
+    return [line["loss"] for line in metrics(directory) if "loss" in line]
+
+
+@pytest.fixture
+def own_text(tmp_path: Path) -> Path:
+    path = tmp_path / "own.txt"
+    path.write_text((ROOT / "LICENSE").read_text() * 10)
+    return path
+
+
+def test_one_process_trains_under_zero3_offload(tmp_path: Path) -> None:
+    done = start(tmp_path, "runner", "+preset=zero3_offload", *SMALL, "training.steps=30", "training.eval_every=20")
+    assert done.returncode == 0, done.stderr
+    directory = only_run(tmp_path)
+    assert directory.name.endswith("_zero3_offload")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["runs"]
+
+    losses = training_losses(directory)
+    # All initial weights arrived in the shards, and the gradients in the weights.
+    assert losses[0] == pytest.approx(math.log(256), abs=1e-3)
+    assert losses[-1] < losses[0] - 1
+    assert [line["step"] for line in metrics(directory) if "held_out_loss" in line] == [20, 30]
+    last = metrics(directory)[-1]
+    assert f"held-out loss {last['held_out_loss']:.2f} nats per byte (a bigram model: {last['bigram_loss']:.2f})" in (
+        done.stdout
+    )
+
+    assert json.loads((directory / "ds_config.json").read_text())["zero_optimization"]["stage"] == 3
+    assert (directory / "overrides.txt").read_text().splitlines()[0] == "+preset=zero3_offload"
+    assert "steps: 30" in (directory / "settings.yaml").read_text()
+    assert (directory / "checkpoints" / "latest").read_text() == "global_step30"
+    assert any((directory / "checkpoints" / "global_step30").glob("*optim_states.pt"))
+    assert "zero.Init: yes" in done.stdout
+    assert str(directory) in done.stdout.splitlines()[-1]
+
+
+def test_two_ranks_train_as_one_with_twice_the_micro_batches(tmp_path: Path, own_text: Path) -> None:
+    run = ["runner", "+preset=zero2", *SMALL, "training.steps=4", f"data.path={own_text}"]
+    alone = start(tmp_path, *run, "run_dir=alone", "ds_config.gradient_accumulation_steps=2")
+    assert alone.returncode == 0, alone.stderr
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = str(probe.getsockname()[1])
+    launcher = ["torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}", "-m"]
+    # With LOCAL_SIZE, which the deepspeed launcher sets, DeepSpeed makes its shared buffers.
+    both = start(tmp_path, *launcher, *run, LOCAL_SIZE="2")
+    assert both.returncode == 0, both.stderr
+    assert not list(Path("/dev/shm").glob(f"deepspeed_*_{port}_*"))
+
+    directory = only_run(tmp_path)
+    assert training_losses(directory) == pytest.approx(training_losses(tmp_path / "alone"), rel=2e-3)
+    assert metrics(directory)[-1]["held_out_loss"] == pytest.approx(
+        metrics(tmp_path / "alone")[-1]["held_out_loss"], rel=2e-3
+    )
+    shards = (directory / "checkpoints" / "global_step4").glob("*zero_pp_rank_*_optim_states.pt")
+    assert len(list(shards)) == 2
+    assert both.stdout.count("everything is in") == 1
+
+
+def test_ctrl_c_ends_with_one_line_and_status_130(tmp_path: Path, own_text: Path) -> None:
+    command = [sys.executable, "-m", "runner", "+preset=zero2", *SMALL, "training.steps=100000"]
+    with subprocess.Popen(
+        [*command, f"data.path={own_text}"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.startswith("step "):
+                break
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
+    assert process.returncode == 130
+    assert errors.strip().splitlines()[-1] == "stopped by Ctrl-C"
+    assert "Traceback" not in errors
