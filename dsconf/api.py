@@ -9,23 +9,28 @@ from typing import TYPE_CHECKING, Any
 from dsconf.check import build, check, check_values
 from dsconf.diagnostic import ConfigError, Diagnostic
 from dsconf.models.config import DeepSpeedConfig
-from dsconf.rules.rule import Context
+from dsconf.rules.rule import Context, Reader
 from dsconf.source import read_file
+from dsconf.training_args import read_training_args
 
 if TYPE_CHECKING:
     Source = str | os.PathLike[str] | Mapping[str, Any]
 
 
-def load(source: Source, *, world_size: int | None = None) -> DeepSpeedConfig:
+def load(
+    source: Source, *, world_size: int | None = None, reader: Reader = "deepspeed", training_args: Source | None = None
+) -> DeepSpeedConfig:
     """Read a configuration from a file or a mapping and type it.
 
-    Old spellings and coerced values come out as the engine uses them. `world_size`: number of ranks, if known.
+    Old spellings and coerced values come out as the engine uses them; a key that the reader fills in because it is
+    "auto" has no value yet and is absent. For the arguments see `validate`.
 
     Raises:
         ConfigError: with every diagnostic, when one of them is an error.
-        OSError: the file cannot be read.
+        TrainingArgsError: the file of training arguments cannot be understood.
+        OSError: a file cannot be read.
     """
-    context = Context(world_size=world_size)
+    context = _context(world_size, reader, training_args)
     if isinstance(source, Mapping):
         return build(DeepSpeedConfig, source, context)
     report = check(read_file(source), context)
@@ -34,13 +39,30 @@ def load(source: Source, *, world_size: int | None = None) -> DeepSpeedConfig:
     return report.config
 
 
-def validate(source: Source, *, world_size: int | None = None) -> tuple[Diagnostic, ...]:
+def validate(
+    source: Source, *, world_size: int | None = None, reader: Reader = "deepspeed", training_args: Source | None = None
+) -> tuple[Diagnostic, ...]:
     """Say everything there is to say about a configuration in a file or a mapping, in file order.
 
+    `world_size`: number of ranks, if known. `reader`: the program that reads the file and fills in "auto" before
+    DeepSpeed sees it. `training_args`: that program's own arguments, a mapping or a JSON or YAML file.
+
     Raises:
-        OSError: the file cannot be read.
+        TrainingArgsError: the file of training arguments cannot be understood.
+        OSError: a file cannot be read.
     """
-    context = Context(world_size=world_size)
+    context = _context(world_size, reader, training_args)
     if isinstance(source, Mapping):
         return check_values(source, context)
     return check(read_file(source), context).diagnostics
+
+
+def _context(world_size: int | None, reader: Reader, training_args: Source | None) -> Context:
+    if training_args is None or isinstance(training_args, Mapping):
+        return Context(world_size=world_size, reader=reader, training_args=training_args)
+    return Context(
+        world_size=world_size,
+        reader=reader,
+        training_args=read_training_args(training_args),
+        training_args_file=os.fspath(training_args),
+    )

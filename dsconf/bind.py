@@ -7,7 +7,7 @@ where, which block, what was expected. It judges nothing and says nothing to peo
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from dsconf.diagnostic import Path
-from dsconf.models.block import Block, Retired
+from dsconf.models.block import WRAPS, Block, Retired
 from dsconf.source import Array, Document, Member, Node, Object, Scalar, find, from_python, plain
 
 if TYPE_CHECKING:
@@ -119,6 +119,12 @@ class Bound:
         """The facts of one kind, in the order of the text."""
         return (fact for fact in self.facts if type(fact) is kind)
 
+    def without(self, unread: Sequence[Path]) -> Bound:
+        """The same, without the blocks that nothing reads and without facts about what is in them."""
+        facts = [fact for fact in self.facts if not within(fact.path, unread)]
+        block = self.block.model_copy(update={str(place[0]): None for place in unread if len(place) == 1})
+        return Bound(self.document, block, facts, self.broken)
+
     def is_broken(self, path: Path) -> bool:
         """Whether the value at a path, something in it or something around it could not be taken over."""
         return any(bad[: len(path)] == path or path[: len(bad)] == bad for bad in self.broken)
@@ -131,6 +137,11 @@ class Bound:
         """What stands at a path, the last one where a key stands twice."""
         place = find(self.document.root, path) if self.document.root else None
         return place.node if place else None
+
+
+def within(path: Path, places: Sequence[Path]) -> bool:
+    """Whether a path is one of some places or lies inside one."""
+    return any(path[: len(place)] == place for place in places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +239,9 @@ class _Binder:
             name, value = member.key, member.value
             if name in retired:
                 old = retired[name]
+                if cls.reader == "pydantic" and isinstance(value, Scalar) and value.value == "auto":
+                    self.facts.append(Auto(here, cls))
+                    continue
                 clash = old.becomes in keys if old.becomes else False
                 self.facts.append(Old(here, cls, retired=old, clash=clash, value=plain(value)))
                 successor = _successor(old, value)
@@ -370,6 +384,8 @@ def _as_int(value: Any) -> int | None:
 def _coerced(adapter: TypeAdapter[Any], cls: type[Block], info: FieldInfo, value: Any) -> Any:
     """What DeepSpeed makes of a value of the wrong type: Pydantic's lax mode, or Python's truth and arithmetic."""
     if cls.reader == "pydantic":
+        if WRAPS in info.metadata and isinstance(value, str):
+            return [value]
         try:
             return adapter.validate_python(value, strict=False)
         except ValidationError:
@@ -447,6 +463,8 @@ def describe(annotation: Any) -> str:
         return describe(get_args(annotation)[0])
     if origin in (Union, types.UnionType):
         words = dict.fromkeys(describe(arg) for arg in get_args(annotation) if arg is not type(None))
+        if "a number" in words:
+            words.pop("a whole number", None)
         return " or ".join(words)
     if origin is Literal:
         return one_of(get_args(annotation))

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from dsconf.bind import Bound, bind, shape, tag_values
+from dsconf.bind import Bound, bind, shape, tag_values, within
 from dsconf.diagnostic import ConfigError, Diagnostic, Path, Related
 from dsconf.models.block import Block
 from dsconf.models.config import DeepSpeedConfig
 from dsconf.models.index import home
+from dsconf.readers import PROFILES
 from dsconf.rules import RULES
 from dsconf.rules.rule import Context, Finding, Rule, findings_of
 from dsconf.rules.text import unreadable
@@ -102,9 +103,24 @@ def _unbuilt(value: Any) -> Any:
 def _run(rules: Iterable[Rule], bound: Bound, context: Context) -> tuple[Diagnostic, ...]:
     """Every finding as a diagnostic with its place, in the order of the document.
 
-    A general rule is silent at a path about which a more special one has spoken.
+    A general rule is silent at a path about which a more special one has spoken; every rule is silent about what
+    nothing reads.
     """
-    found = [(rule, finding) for rule in rules for finding in findings_of(rule, bound, context)]
+    rules = tuple(rules)
+    profile = PROFILES.get(context.reader)
+    if profile:
+        # What the reader adds is as unknown as what it fills in.
+        bound.broken.update(item.path for item in profile.keys if item.adds and not bound.given(*item.path))
+    found = [(rule, finding) for rule in rules if rule.mutes for finding in findings_of(rule, bound, context)]
+    unread = [finding.path for _, finding in found]
+    read = bound.without(unread) if unread else bound
+    found += [
+        (rule, finding)
+        for rule in rules
+        if not rule.mutes
+        for finding in findings_of(rule, read, context)
+        if not within(finding.path, unread)
+    ]
     spoken: dict[Path, int] = {}
     for rule, finding in found:
         for path in (finding.path, *finding.covers):

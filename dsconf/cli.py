@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from dsconf import __version__
 
 if TYPE_CHECKING:
     from dsconf.diagnostic import ConfigError, Diagnostic
+    from dsconf.rules.rule import Context
     from dsconf.source import Document
 
 OK, FINDINGS, FAILED = 0, 1, 2
@@ -21,6 +23,7 @@ _EXAMPLES = """\
 examples:
   dsconf validate ds_config.json                  check one file
   dsconf validate --world-size 8 configs/         check a folder for 8 ranks
+  dsconf validate --for transformers --training-args args.yaml ds_config.json
   dsconf explain DS301                            what a rule means
   dsconf explain reduce_bucket_size               what a key means
   dsconf compile zero3_offload -o ds_config.json  write a checked file
@@ -83,6 +86,7 @@ def _parser() -> argparse.ArgumentParser:
     compile_.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a value for a key, or ~KEY to remove it")
     compile_.add_argument("-o", "--output", metavar="FILE", help="write there instead of to standard output")
     _add_world_size(compile_)
+    _add_reader(compile_)
     _add_color(compile_)
     compile_.set_defaults(command=_compile)
 
@@ -96,8 +100,20 @@ def _add_world_size(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--world-size", type=_positive, metavar="N", help="number of ranks that the job runs on")
 
 
+def _add_reader(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--for",
+        dest="reader",
+        choices=("deepspeed", "transformers", "accelerate", "lightning"),
+        default="deepspeed",
+        help="program that reads the file before DeepSpeed (default: none, DeepSpeed itself)",
+    )
+    parser.add_argument("--training-args", metavar="FILE", help="that program's own arguments, in JSON or YAML")
+
+
 def _add_context(parser: argparse.ArgumentParser) -> None:
     _add_world_size(parser)
+    _add_reader(parser)
     parser.add_argument(
         "--optimizer",
         choices=("config", "client", "none"),
@@ -125,12 +141,40 @@ def _complain(message: str) -> int:
     return FAILED
 
 
+def _context(options: argparse.Namespace) -> Context | str:
+    """What is known beside the file, or a line that says why not."""
+    from dsconf.rules.rule import Context
+
+    context = Context(
+        world_size=options.world_size,
+        optimizer=getattr(options, "optimizer", None),
+        device=getattr(options, "device", None),
+        reader=options.reader,
+    )
+    name: str | None = options.training_args
+    if name is None:
+        return context
+    if options.reader == "deepspeed":
+        return "--training-args needs to know whose they are; add --for transformers, accelerate or lightning"
+    from dsconf.training_args import TrainingArgsError, read_training_args
+
+    try:
+        return replace(context, training_args=read_training_args(name), training_args_file=name)
+    except TrainingArgsError as error:
+        return str(error)
+    except OSError as error:
+        return f"{name}: {(error.strerror or str(error)).lower()}"
+    except ValueError:
+        return f"{name!r}: not a file name"
+
+
 def _validate(options: argparse.Namespace) -> int:
     from dsconf.check import check
     from dsconf.render import Style, as_json, concise, full, summary
-    from dsconf.rules.rule import Context
 
-    context = Context(world_size=options.world_size, optimizer=options.optimizer, device=options.device)
+    context = _context(options)
+    if isinstance(context, str):
+        return _complain(context)
     style = Style(_wants_color(options.color))
     found: list[Diagnostic] = []
     files = failures = 0
@@ -224,12 +268,16 @@ def _no_preset(name: str) -> str:
 
 
 def _compile(options: argparse.Namespace) -> int:
-    from dsconf.compile import compile_config
+    from dsconf.atomic import write_text
+    from dsconf.compile import compile_text
     from dsconf.diagnostic import ConfigError
     from dsconf.overrides import OverrideError
 
+    context = _context(options)
+    if isinstance(context, str):
+        return _complain(context)
     try:
-        config = compile_config(options.preset, options.overrides, world_size=options.world_size)
+        text = compile_text(options.preset, options.overrides, context)
     except KeyError as error:
         return _complain(_no_preset(str(error.args[0])))
     except OverrideError as error:
@@ -238,10 +286,10 @@ def _compile(options: argparse.Namespace) -> int:
         _report_compilation(error, options)
         return FINDINGS
     if options.output is None:
-        sys.stdout.write(config.to_json())
+        sys.stdout.write(text)
         return OK
     try:
-        config.write(options.output)
+        write_text(options.output, text)
     except OSError as error:
         return _complain(f"{options.output}: {(error.strerror or str(error)).lower()}")
     return OK

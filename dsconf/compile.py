@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, cast
 
 from dsconf import presets
@@ -30,6 +31,44 @@ def compile_config(
     config = build(DeepSpeedConfig, values, Context(world_size=world_size))
     check_against_schema(config.to_dict())
     return config
+
+
+def compile_text(
+    preset: str | Iterable[str], overrides: Iterable[str] | Mapping[str, Any] = (), context: Context | None = None
+) -> str:
+    """The canonical text of what `compile_config` makes; a key that the reader fills in stays "auto".
+
+    Raises:
+        KeyError: there is no preset of that name.
+        OverrideError: an override cannot be read or applied.
+        ConfigError: the result is not a valid configuration.
+    """
+    values = merged(preset, overrides)
+    config = build(DeepSpeedConfig, values, context)
+    result = config.to_dict()
+    left = list(_autos(values))
+    for path in left:
+        _restore(result, values, path)
+    if not left:
+        check_against_schema(result)
+    return json.dumps(result, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _autos(values: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from ((name, *path) for path in _autos(cast("Mapping[str, Any]", value)))
+        elif value == "auto":
+            yield (name,)
+
+
+def _restore(result: dict[str, Any], values: Mapping[str, Any], path: tuple[str, ...]) -> None:
+    """Take over what stands at a path, with the blocks around it that are not there: typing left them out."""
+    name, rest = path[0], path[1:]
+    if rest and name in result:
+        _restore(result[name], values[name], rest)
+    else:
+        result[name] = copy.deepcopy(values[name])
 
 
 def merged(preset: str | Iterable[str], overrides: Iterable[str] | Mapping[str, Any] = ()) -> dict[str, Any]:

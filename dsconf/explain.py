@@ -29,6 +29,7 @@ def rule_page(rule: Rule) -> str:
     """Everything that a rule's record holds, for people."""
     from dsconf.render import DEEPSPEED
 
+    judge = f"DeepSpeed {DEEPSPEED}, deepspeed/{rule.source}" if rule.judge == "deepspeed" else rule.source
     effect = rule.effect + (f" at {rule.phase}" if rule.phase else "")
     return "\n".join(
         [
@@ -39,7 +40,7 @@ def rule_page(rule: Rule) -> str:
             rule.explanation,
             "",
             f"severity   {rule.severity}",
-            f"effect     {effect} (DeepSpeed {DEEPSPEED}, deepspeed/{rule.source})",
+            f"effect     {effect} ({judge})",
             f"page       {rule.url}",
             "",
             "Bad:",

@@ -132,7 +132,11 @@ WHOLE = BeforeValidator(_whole)
 Int = Annotated[int, WHOLE]
 #: A whole number above zero.
 Positive = Annotated[int, Field(gt=0), WHOLE]
+#: A whole number of zero or more.
+NonNegative = Annotated[int, Field(ge=0), WHOLE]
 #: A finite number.
 Float = Annotated[float, Field(allow_inf_nan=False)]
+#: Marks a list in whose place DeepSpeed takes a lone item.
+WRAPS = "wraps"
 #: Put in front of a Literal of lower-case words that DeepSpeed compares without regard to case.
 FOLDED = BeforeValidator(_folded)

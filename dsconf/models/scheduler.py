@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconf.models.block import Block, Float, Int, key
+from dsconf.models.block import Block, Float, Int, NonNegative, key
 
 _DS = "runtime/lr_schedules.py"
 _TORCH = "torch/optim/lr_scheduler.py"
@@ -47,7 +47,7 @@ class WarmupLR(_Scheduler):
 
 
 class WarmupDecayParams(_Params):
-    total_num_steps: Int = key(doc="Step at which the learning rate reaches zero.", source=f"{_DS}:816")
+    total_num_steps: Int | Float = key(doc="Step at which the learning rate reaches zero.", source=f"{_DS}:816")
     warmup_min_lr: PerGroup = key(0.0, doc="Learning rate that warm-up starts from.", source=f"{_DS}:817")
     warmup_max_lr: PerGroup = key(
         0.001, doc="Learning rate that warm-up reaches, whatever the optimizer's is.", source=f"{_DS}:818"
@@ -65,7 +65,7 @@ class WarmupDecayLR(_Scheduler):
 
 
 class WarmupCosineParams(_Params):
-    total_num_steps: Int = key(doc="Step at which the cosine reaches its end.", source=f"{_DS}:867")
+    total_num_steps: Int | Float = key(doc="Step at which the cosine reaches its end.", source=f"{_DS}:867")
     warmup_min_ratio: Float = key(
         0.0, doc="Share of the optimizer's learning rate that warm-up starts from.", source=f"{_DS}:868"
     )
@@ -104,7 +104,7 @@ class OneCycleParams(_Params):
     cycle_max_lr: PerGroup = key(doc="Highest learning rate of the cycle.", source=f"{_DS}:486")
     decay_lr_rate: Float = key(0.0, doc="Decay of the learning rate after the cycle.", source=f"{_DS}:487")
     cycle_first_step_size: Int = key(2000, gt=0, doc="Steps of the rising half.", source=f"{_DS}:526")
-    cycle_second_step_size: Int | None = key(None, doc="Steps of the falling half.", source=f"{_DS}:528")
+    cycle_second_step_size: NonNegative | None = key(None, doc="Steps of the falling half.", source=f"{_DS}:528")
     cycle_first_stair_count: Int = key(0, doc="Stairs of the rising half.", source=f"{_DS}:490")
     cycle_second_stair_count: Int | None = key(None, doc="Stairs of the falling half.", source=f"{_DS}:491")
     decay_step_size: Int = key(0, doc="Steps between two decays after the cycle.", source=f"{_DS}:492")

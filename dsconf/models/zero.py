@@ -4,10 +4,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from dsconf.models.block import Block, Float, Int, Positive, Retired, key
+from dsconf.models.block import WRAPS, Block, Float, Int, Positive, Retired, key
 from dsconf.models.offload import OptimizerOffload, OptimizerOffload3, ParamOffload
 
 _CONFIG = "runtime/zero/config.py"
+
+Strings = Annotated[list[str], WRAPS]
 
 
 def _unprefixed(name: str, line: int) -> Retired:
@@ -57,7 +59,7 @@ _RETIRED = (
 class LeafModule(Block):
     """Modules that stage 3 fetches whole instead of looking inside (mixture-of-experts blocks need it)."""
 
-    classes: list[str] = key(
+    classes: Strings = key(
         [
             "transformers.models.mixtral.modeling_mixtral.MixtralSparseMoeBlock",
             "transformers.models.qwen2_moe.modeling_qwen2_moe.Qwen2MoeSparseMoeBlock",
@@ -66,8 +68,8 @@ class LeafModule(Block):
         doc="Classes, by name or dotted path, whose instances are leaves.",
         source="runtime/zero/leaf_module_config.py:23",
     )
-    names: list[str] = key([], doc="Modules that are leaves, by name.", source="runtime/zero/leaf_module_config.py:24")
-    name_suffixes: list[str] = key(
+    names: Strings = key([], doc="Modules that are leaves, by name.", source="runtime/zero/leaf_module_config.py:24")
+    name_suffixes: Strings = key(
         [], doc="Endings of the names of modules that are leaves.", source="runtime/zero/leaf_module_config.py:25"
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dsconf.diagnostic import Related
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
 _TOTAL, _MICRO, _STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
 _TRIAD = (_TOTAL, _MICRO, _STEPS)
+#: How far from what is written a divisor is looked for.
+_REACH = 1000
 
 
 @rule(
@@ -77,21 +80,48 @@ def batch_size_contradiction(bound: Bound, context: Context) -> Iterator[Finding
         return
     product = " x ".join(str(value) for value in (micro, steps) if value is not None)
     names = [name for name, value in ((_MICRO, micro), (_STEPS, steps)) if value is not None]
-    below, above = total // share * share, (total // share + 1) * share
-    nearest = [value for value in (below, above) if value > 0]
+    ranks = _data_parallel_ranks(bound, context)
+    exact = ranks is not None and micro is not None and steps is not None
+    nearest = _nearest(total, micro, steps, ranks or 1, exact=exact)
     yield Finding(
         (_TOTAL,),
         f"`{_TOTAL}` {total} is not a multiple of {product} ({' x '.join(f'`{name}`' for name in names)}), "
         "so it is wrong for any number of ranks",
-        f"write {' or '.join(map(str, nearest))}, or remove `{_TOTAL}` and let DeepSpeed work it out",
+        f"write {_changes(nearest)}, or remove `{_TOTAL}` and let DeepSpeed work it out",
         at="value",
         related=tuple(Related((name,), "does not divide it") for name in names),
-        fix=_set_total(nearest[-1]),
+        fix=_set(*nearest[0]),
     )
 
 
-def _set_total(value: int) -> Fix:
-    return replace((_TOTAL,), value, f"write {value}", safe=False)
+def _nearest(total: int, micro: int | None, steps: int | None, ranks: int, *, exact: bool) -> list[tuple[str, int]]:
+    """Up to three changes of one number each that make the numbers agree, the smallest first.
+
+    `exact`: total = micro x steps x ranks; else the product has to divide the total.
+    """
+    share = (micro or 1) * (steps or 1) * ranks
+    below = total // share * share
+    found = [(_TOTAL, value) for value in ((share,) if exact else (below, below + share)) if value > 0]
+    for name, value in ((_MICRO, micro), (_STEPS, steps)):
+        others = share // (value or 1)
+        if value is None or total % others:
+            continue
+        whole = total // others
+        near = (value + sign * away for away in range(1, _REACH) for sign in (-1, 1))
+        fitting = whole if exact else next((item for item in near if item > 0 and whole % item == 0), None)
+        if fitting is not None:
+            found.append((name, fitting))
+    old = {_TOTAL: total, _MICRO: micro or 1, _STEPS: steps or 1}
+    return sorted(found, key=lambda item: Fraction(abs(item[1] - old[item[0]]), old[item[0]]))[:3]
+
+
+def _changes(found: list[tuple[str, int]]) -> str:
+    words = [f"`{name}` {value}" for name, value in found]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _set(name: str, value: int) -> Fix:
+    return replace((name,), value, f"write {value} as `{name}`", safe=False)
 
 
 @rule(
@@ -126,23 +156,24 @@ def batch_size_for_another_world(bound: Bound, context: Context) -> Iterator[Fin
     exact = micro is not None and steps is not None
     if total == share * world if exact else total % (share * world) == 0:
         return
+    nearest = _nearest(total, micro, steps, world, exact=exact)
     if exact:
         why = f"{micro} x {steps} x {world} rank{'s' if world > 1 else ''} = {share * world}, not {total}"
-        cure = f"run on {fitting} rank{'s' if fitting > 1 else ''}, write {share * world}, or remove one of the three"
-        value = share * world
+        cure = (
+            f"write {_changes(nearest)}, run on {fitting} rank{'s' if fitting > 1 else ''}, or remove one of the three"
+        )
     else:
         known = " x ".join(str(value) for value in (micro, steps) if value is not None)
         unit = f"{known} x {world} ranks" if known else f"{world} ranks"
         why = f"{total} is not a multiple of {unit}"
-        value = max(1, round(total / (share * world))) * share * world
-        cure = f"write {value}, or remove `{_TOTAL}` and set `{_MICRO}`"
+        cure = f"write {_changes(nearest)}, or remove `{_TOTAL}` and set `{_MICRO}`"
     yield Finding(
         (_TOTAL,),
         f"the batch numbers do not fit {world} rank{'s' if world > 1 else ''}: {why}",
         cure,
         at="value",
         related=tuple(Related((name,), "is part of the product") for name in (_MICRO, _STEPS) if bound.given(name)),
-        fix=_set_total(value),
+        fix=_set(*nearest[0]),
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dsconf.diagnostic import Path, Phase
+from dsconf.rules.offload import offload_device
 from dsconf.rules.rule import Context, Finding, remove, rule
 
 if TYPE_CHECKING:
@@ -116,26 +118,6 @@ def comms_logger_always_on(bound: Bound, context: Context) -> Iterator[Finding]:
 
 
 @rule(
-    "DS905",
-    "predivide-by-zero",
-    "error",
-    "refused",
-    phase="step",
-    reads=("gradient_predivide_factor",),
-    summary="`gradient_predivide_factor` of zero.",
-    explanation="""Gradients are divided by it.""",
-    source="runtime/engine.py:3808",
-    bad={"gradient_predivide_factor": 0.0},
-    good={"gradient_predivide_factor": 1.0},
-)
-def predivide_by_zero(bound: Bound, context: Context) -> Iterator[Finding]:
-    if bound.config.gradient_predivide_factor == 0:
-        yield Finding(
-            ("gradient_predivide_factor",), "gradients would be divided by zero", "write 1 or remove it", at="value"
-        )
-
-
-@rule(
     "DS906",
     "contiguous-checkpointing-incomplete",
     "error",
@@ -173,3 +155,72 @@ def contiguous_checkpointing_incomplete(bound: Bound, context: Context) -> Itera
             "`contiguous_memory_optimization` needs `number_checkpoints`",
             "add it: the number of layers that are checkpointed",
         )
+
+
+@rule(
+    "DS907",
+    "allgather-size-unread",
+    "warning",
+    "ignored",
+    summary="`allgather_size` beside a `zero_optimization` block.",
+    explanation="""The key belongs to the form `zero_optimization: true`, from before there were stages. A block has
+    `allgather_bucket_size` instead.""",
+    source="runtime/zero/config.py:64",
+    bad={"allgather_size": 200000000, "zero_optimization": {"stage": 1}},
+    good={"zero_optimization": {"stage": 1, "allgather_bucket_size": 200000000}},
+)
+def allgather_size_unread(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.source import Scalar
+
+    path = ("allgather_size",)
+    if bound.given(*path) and not isinstance(bound.node(("zero_optimization",)), Scalar):
+        yield Finding(
+            path,
+            "nothing reads `allgather_size` here",
+            "remove it; stages 1 and 2 have `zero_optimization.allgather_bucket_size`",
+            fix=remove(path, "remove it"),
+        )
+
+
+@rule(
+    "DS908",
+    "needs-gpu",
+    "error",
+    "refused",
+    phase="initialize",
+    reads=("optimizer.type", "zero_optimization.stage", "zero_optimization.offload_optimizer"),
+    context=Context(device="cpu"),
+    summary="A feature that CPUs do not have.",
+    explanation="""Some features are written for GPUs: 8-bit parameters of ZeRO++, SuperOffload, ZenFlow under stage 3,
+    GPUDirect Storage, and the optimizers Lamb and, not offloaded, Lion. Looked at when the device is known to be a
+    CPU.""",
+    source="ops/op_builder/cpu/no_impl.py:21",
+    bad={"optimizer": {"type": "Lion", "params": {"lr": 0.001}}},
+    good={
+        "optimizer": {"type": "Lion", "params": {"lr": 0.001}},
+        "zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}},
+    },
+)
+def needs_gpu(bound: Bound, context: Context) -> Iterator[Finding]:
+    if context.device != "cpu":
+        return
+    config = bound.config
+    optimizer, zero = config.optimizer, config.zero_optimization
+    found: list[tuple[Path, str, Phase]] = []
+    if optimizer is not None and (
+        optimizer.type == "Lamb" or (optimizer.type == "Lion" and offload_device(bound) is None)
+    ):
+        found.append((("optimizer", "type"), optimizer.type, "initialize"))
+    if zero is not None and zero.stage == 3:
+        for name in ("zero_quantized_weights", "zero_quantized_nontrainable_weights"):
+            if getattr(zero, name):
+                found.append((("zero_optimization", name), f"`{name}`", "initialize"))
+        if zero.zenflow is not None:
+            found.append((("zero_optimization", "zenflow"), "ZenFlow under stage 3", "step"))
+        if zero.offload_optimizer is not None and getattr(zero.offload_optimizer, "super_offload", False):
+            path = ("zero_optimization", "offload_optimizer", "super_offload")
+            found.append((path, "SuperOffload", "initialize"))
+    if config.aio is not None and config.aio.use_gds:
+        found.append((("aio", "use_gds"), "GPUDirect Storage", "parse"))
+    for path, what, phase in found:
+        yield Finding(path, f"{what} does not exist on CPUs", "remove it, or run on GPUs", phase=phase)

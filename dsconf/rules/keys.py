@@ -169,6 +169,8 @@ def _elsewhere(name: str, known: dict[str, tuple[Path, ...]]) -> str | None:
 def duplicate_key(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.source import Array, Node, Object, Span
 
+    last = "" if context.reader == "deepspeed" else "; the reader keeps the last value, silently"
+
     def visit(node: Node, path: Path) -> Iterator[Finding]:
         if isinstance(node, Array):
             for index, item in enumerate(node.items):
@@ -182,9 +184,10 @@ def duplicate_key(bound: Bound, context: Context) -> Iterator[Finding]:
                     line = f", first in line {bound.document.position(first.start).line}" if first else ""
                     yield Finding(
                         here,
-                        f"`{member.key}` stands twice {_where(path)}{line}",
+                        f"`{member.key}` stands twice {_where(path)}{line}{last}",
                         "keep one of the two",
                         span=member.key_span,
+                        effect="ignored" if last else None,
                     )
                 seen.setdefault(member.key, member.key_span)
                 yield from visit(member.value, here)
@@ -401,7 +404,7 @@ def missing_key(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "coerced",
     summary='"auto" that nobody fills in.',
-    explanation="""Transformers, Accelerate and Lightning replace "auto" before DeepSpeed sees the file.
+    explanation="""Transformers and Accelerate replace "auto" at some keys before DeepSpeed sees the file.
     DeepSpeed itself does not: in some blocks it drops the key, so that `stage: "auto"` switches ZeRO off and
     `bf16.enabled: "auto"` trains in fp32; elsewhere the string goes on until something computes with it.""",
     source="runtime/config_utils.py:55",
@@ -412,18 +415,22 @@ def unresolved_auto(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.bind import Auto
 
     found = list(bound.of(Auto))
-    if not found:
+    if not found or context.reader != "deepspeed":
         return
     first, others = found[0], found[1:]
     count = f" and {len(others)} more key{'s' if len(others) > 1 else ''}" if others else ""
     dropped = first.block.reader == "pydantic"
+    field = first.block.model_fields.get(str(first.path[-1]))
+    true = not dropped and field is not None and field.annotation is bool
     what = "DeepSpeed drops the key and uses its default" if dropped else "DeepSpeed takes it for a string and fails"
+    if true:
+        what = "DeepSpeed takes it for true"
     yield Finding(
         first.path,
         f'`{dotted(first.path)}`{count} {"are" if others else "is"} "auto", which only a trainer fills in; {what}',
-        "write the values, or let Transformers, Accelerate or Lightning read this file",
+        "write the values; if Transformers or Accelerate reads this file, say so with --for",
         at="value",
         related=tuple(Related(fact.path, '"auto" here too') for fact in others),
-        effect="coerced" if dropped else "refused",
-        phase=None if dropped else "parse",
+        effect="coerced" if dropped or true else "refused",
+        phase=None if dropped or true else "parse",
     )

@@ -5,14 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
-from dsconf.diagnostic import Related, dotted
-from dsconf.rules.rule import Context, Finding, remove, replace, rule, show
+from dsconf.diagnostic import Related
+from dsconf.rules.rule import Context, Finding, remove, rule, show
 from dsconf.rules.zero import stage_of
 
 if TYPE_CHECKING:
     from dsconf.bind import Bound
 
 _OFFLOADS = ("offload_optimizer", "offload_param")
+
+
+def offload_device(bound: Bound) -> str | None:
+    """Where the file wants the optimizer, even at a stage that does not move it there; None: on the accelerator."""
+    offload = getattr(bound.config.zero_optimization, "offload_optimizer", None)
+    device = offload.device if offload is not None else None
+    if device is None:
+        device = getattr(bound.node(("zero_optimization", "offload_optimizer", "device")), "value", None)
+    return device if device in ("cpu", "nvme") else None
 
 
 def _is_offloading(value: object) -> bool:
@@ -80,62 +89,6 @@ def offload_optimizer_at_stage_0(bound: Bound, context: Context) -> Iterator[Fin
                 if bound.given(*fact.path[:-1], "stage")
                 else (),
                 severity=None if _is_offloading(fact.value) or fact.value is True else "warning",
-            )
-
-
-@rule(
-    "DS403",
-    "nvme-optimizer-below-stage-3",
-    "error",
-    "coerced",
-    block=True,
-    summary="NVMe offload of the optimizer below stage 3.",
-    explanation="""Stages 1 and 2 know host memory only: with `nvme` they keep the optimizer states in RAM,
-    never open `nvme_path`, and the host may run out of memory that nobody planned for.""",
-    source="runtime/zero/stage_1_and_2.py:220",
-    bad={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "nvme", "nvme_path": "/local_nvme"}}},
-    good={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
-)
-def nvme_optimizer_below_stage_3(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import UnknownTag
-    from dsconf.models.offload import CpuOptimizerOffload
-
-    for fact in bound.of(UnknownTag):
-        if fact.value == "nvme" and fact.path[-1] == "device" and CpuOptimizerOffload is not fact.block:
-            stage = bound.node((*fact.path[:-2], "stage"))
-            yield Finding(
-                fact.path,
-                "below stage 3 the optimizer is offloaded to host memory, never to NVMe",
-                "set `stage` to 3, or `device` to `cpu`",
-                at="value",
-                related=(Related((*fact.path[:-2], "stage"), "the stage is set here"),) if stage else (),
-                fix=replace(fact.path, "cpu", "write `cpu`, which is what happens", safe=False),
-            )
-
-
-@rule(
-    "DS404",
-    "nvme-without-path",
-    "error",
-    "refused",
-    phase="initialize",
-    block=True,
-    summary="NVMe offload without `nvme_path`.",
-    explanation="""The path has no default. DeepSpeed accepts the file and fails when it creates the swap
-    folder, once the model is built and the job holds its accelerators, with a TypeError that names no setting.""",
-    source="runtime/zero/stage3.py:840",
-    bad={"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}},
-    good={"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}},
-)
-def nvme_without_path(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Missing
-
-    for fact in bound.of(Missing):
-        if fact.path[-1] == "nvme_path":
-            yield Finding(
-                fact.path,
-                f"`{dotted(fact.path[:-1]) or 'the block'}` goes to NVMe, and no `nvme_path` says where",
-                'add "nvme_path": a directory on a local NVMe drive, of this job alone',
             )
 
 
@@ -304,69 +257,103 @@ def partial_offload_needs_adam(bound: Bound, context: Context) -> Iterator[Findi
 
 
 @rule(
-    "DS409",
-    "aio-without-nvme",
+    "DS411",
+    "offload-without-device",
     "warning",
     "ignored",
-    reads=("zero_optimization.stage", "zero_optimization.offload_optimizer", "zero_optimization.offload_param"),
-    summary="Settings for NVMe transfers while nothing is on NVMe.",
-    explanation="""`aio` is used for offload to NVMe under stage 3, and by the fast checkpoint writer. Otherwise
-    nothing reads it.""",
-    source="runtime/zero/stage3.py:448",
-    bad={"aio": {"block_size": 1048576}, "zero_optimization": {"stage": 2}},
-    good={"zero_optimization": {"stage": 2}},
+    reads=("zero_optimization.stage",),
+    summary="An empty offload block.",
+    explanation="""`device` is `none` unless it is written, so an empty `offload_optimizer` or `offload_param`
+    offloads nothing.""",
+    source="runtime/zero/offload_config.py:58",
+    bad={"zero_optimization": {"stage": 2, "offload_optimizer": {}}},
+    good={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
 )
-def aio_without_nvme(bound: Bound, context: Context) -> Iterator[Finding]:
-    config = bound.config
-    if config.aio is None or not bound.given("aio"):
+def offload_without_device(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.source import Object
+
+    for name in _OFFLOADS:
+        path = ("zero_optimization", name)
+        node = bound.node(path)
+        block = getattr(bound.config.zero_optimization, name, None)
+        if block is not None and isinstance(node, Object) and not node.members:
+            yield Finding(
+                path,
+                f"`{name}` has no `device`, so nothing is offloaded",
+                'add "device": "cpu", or remove it',
+                fix=remove(path, f"remove `{name}`"),
+            )
+
+
+@rule(
+    "DS412",
+    "client-optimizer-offload",
+    "error",
+    "refused",
+    phase="initialize",
+    reads=("zero_optimization.offload_optimizer", "zero_force_ds_cpu_optimizer"),
+    context=Context(optimizer="client"),
+    whole=True,
+    summary="Optimizer offload with an optimizer of the script's own.",
+    explanation="""DeepSpeed offloads the states of DeepSpeedCPUAdam and DeepSpeedCPULion. It refuses any other
+    optimizer that a script passes to `deepspeed.initialize`, at every stage, unless
+    `zero_force_ds_cpu_optimizer` is false; then it steps on the host, slowly.""",
+    source="runtime/engine.py:2346",
+    bad={
+        "train_micro_batch_size_per_gpu": 2,
+        "gradient_clipping": 1.0,
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+    },
+    good={
+        "train_micro_batch_size_per_gpu": 2,
+        "gradient_clipping": 1.0,
+        "zero_force_ds_cpu_optimizer": False,
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
+    },
+)
+def client_optimizer_offload(bound: Bound, context: Context) -> Iterator[Finding]:
+    path = ("zero_optimization", "offload_optimizer")
+    if offload_device(bound) is None or not bound.config.zero_force_ds_cpu_optimizer:
         return
-    zero = config.zero_optimization
-    offloads = [getattr(zero, name, None) for name in _OFFLOADS] if zero is not None and zero.stage == 3 else []
-    writer = config.checkpoint is not None and config.checkpoint.writer is not None
-    if not writer and not any(offload is not None and offload.device == "nvme" for offload in offloads):
+    if context.optimizer == "client":
         yield Finding(
-            ("aio",),
-            "nothing is offloaded to NVMe, so nothing reads `aio`",
-            "remove it, or offload to NVMe under stage 3",
-            fix=remove(("aio",), "remove `aio`"),
+            path,
+            "the script's own optimizer cannot be offloaded, unless it is DeepSpeedCPUAdam or DeepSpeedCPULion",
+            'write `optimizer` in the file, or add "zero_force_ds_cpu_optimizer": false',
+        )
+    elif context.optimizer is None and context.reader == "deepspeed" and not bound.given("optimizer"):
+        yield Finding(
+            path,
+            "no `optimizer` is in the file; whether one can be offloaded depends on who brings it",
+            "write `optimizer`, or tell dsconf that the script brings its own",
+            severity="info",
+            effect="advice",
         )
 
 
 @rule(
-    "DS410",
-    "too-few-nvme-buffers",
-    "error",
-    "refused",
-    phase="step",
-    swaps=True,
-    reads=("zero_optimization.offload_optimizer", "optimizer.type"),
-    summary="Fewer NVMe buffers than the optimizer has tensors.",
-    explanation="""Each parameter's Adam step needs four tensors in memory at once (parameter, gradient, two
-    moments). With fewer buffers the first step that swaps fails.""",
-    source="runtime/swap_tensor/partitioned_optimizer_swapper.py:79",
-    bad={
-        "zero_optimization": {
-            "stage": 3,
-            "offload_optimizer": {"device": "nvme", "nvme_path": "/local_nvme", "buffer_count": 2},
-        }
-    },
-    good={
-        "zero_optimization": {
-            "stage": 3,
-            "offload_optimizer": {"device": "nvme", "nvme_path": "/local_nvme", "buffer_count": 4},
-        }
-    },
+    "DS413",
+    "super-offload-cores-unread",
+    "warning",
+    "ignored",
+    reads=("zero_optimization.offload_optimizer",),
+    summary="`cpuadam_cores_perc` without `super_offload`.",
+    explanation="""The share of CPU cores for the optimizer step is read by SuperOffload only. The plain CPU Adam uses
+    the threads that OMP_NUM_THREADS gives it.""",
+    source="runtime/superoffload/superoffload_stage3.py:57",
+    bad={"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu", "cpuadam_cores_perc": 0.5}}},
+    good={"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}},
 )
-def too_few_nvme_buffers(bound: Bound, context: Context) -> Iterator[Finding]:
-    zero, optimizer = bound.config.zero_optimization, bound.config.optimizer
-    if zero is None or zero.stage != 3 or zero.offload_optimizer is None or zero.offload_optimizer.device != "nvme":
+def super_offload_cores_unread(bound: Bound, context: Context) -> Iterator[Finding]:
+    zero = bound.config.zero_optimization
+    offload = zero.offload_optimizer if zero is not None and zero.stage == 3 else None
+    path = ("zero_optimization", "offload_optimizer", "cpuadam_cores_perc")
+    if offload is None or offload.device != "cpu" or offload.super_offload:
         return
-    count = zero.offload_optimizer.buffer_count
-    adam = optimizer is None or optimizer.type in ("Adam", "AdamW")
-    if count < 4 and (adam or count < 1):
+    if "cpuadam_cores_perc" in offload.model_fields_set:
         yield Finding(
-            ("zero_optimization", "offload_optimizer", "buffer_count"),
-            f"`buffer_count` is {count}; Adam needs 4 buffers at once",
-            "write 4 or more, 8 with `pipeline_read` and `pipeline_write`",
-            at="value",
+            path,
+            "`cpuadam_cores_perc` has no effect without `super_offload`",
+            "remove it; OMP_NUM_THREADS sets the threads of the CPU Adam",
+            fix=remove(path, "remove it"),
         )

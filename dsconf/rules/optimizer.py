@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconf.diagnostic import Related
-from dsconf.rules.offload import OFFLOADABLE
-from dsconf.rules.rule import Context, Finding, close_match, move, remove, replace, rule, show
+from dsconf.rules.data_types import precision
+from dsconf.rules.offload import OFFLOADABLE, offload_device
+from dsconf.rules.rule import Context, Finding, close_match, remove, replace, rule, show
 
 if TYPE_CHECKING:
     from dsconf.bind import Bound
-    from dsconf.models.block import Block
 
 #: Names of classes and packages that people write as the type, and the type that leads to them.
 _CLASSES = {
@@ -104,101 +104,6 @@ def optimizer_without_type(bound: Bound, context: Context) -> Iterator[Finding]:
 
 
 @rule(
-    "DS703",
-    "unknown-optimizer-parameter",
-    "error",
-    "refused",
-    phase="initialize",
-    summary="A parameter that the optimizer does not take.",
-    explanation="""`params` become the keyword arguments of the optimizer's class. It raises a TypeError on a
-    name that it does not know, when the engine is built.""",
-    source="runtime/engine.py:2493",
-    bad={"optimizer": {"type": "AdamW", "params": {"lr": 0.001, "beta": [0.9, 0.999]}}},
-    good={"optimizer": {"type": "AdamW", "params": {"lr": 0.001, "betas": [0.9, 0.999]}}},
-)
-def unknown_optimizer_parameter(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Unknown
-
-    optimizer = bound.config.optimizer
-    for fact in bound.of(Unknown):
-        if fact.path[:2] != ("optimizer", "params") or fact.path[-1] == "max_grad_norm" or optimizer is None:
-            continue
-        name = str(fact.path[-1])
-        guess = close_match(name, fact.block.model_fields)
-        refused = fact.block.reader == "kwargs"
-        free = guess is not None and not bound.given(*fact.path[:-1], guess)
-        yield Finding(
-            fact.path,
-            f"{optimizer.type} has no parameter `{name}`" + ("" if refused else "; DeepSpeed drops it"),
-            f"did you mean `{guess}`?" if guess else "remove it",
-            fix=move(fact.path, (*fact.path[:-1], guess), f"rename it to `{guess}`") if guess and free else None,
-            effect=None if refused else "ignored",
-        )
-
-
-@rule(
-    "DS704",
-    "learning-rate-absent",
-    "warning",
-    "advice",
-    reads=("optimizer.type", "optimizer.params"),
-    summary="An optimizer without `params.lr`.",
-    explanation="""The optimizer then uses its own default, 0.001 for Adam, which is rarely the learning rate
-    that was meant.""",
-    source="ops/adam/fused_adam.py:75",
-    bad={"optimizer": {"type": "AdamW", "params": {"weight_decay": 0.1}}},
-    good={"optimizer": {"type": "AdamW", "params": {"lr": 0.0003, "weight_decay": 0.1}}},
-)
-def learning_rate_absent(bound: Bound, context: Context) -> Iterator[Finding]:
-    optimizer = bound.config.optimizer
-    if optimizer is None or bound.given("optimizer", "params", "lr"):
-        return
-    if bound.given("optimizer", "params", "muon_lr") and bound.given("optimizer", "params", "adam_lr"):
-        return
-    default = _params_of(optimizer).model_fields["lr"].default
-    if optimizer.type == "Muon":
-        default = "0.02 for matrices and 0.001 for the rest"
-    yield Finding(
-        ("optimizer", "params", "lr"),
-        f"no learning rate is set; {optimizer.type} uses {default}",
-        'add "lr" to `optimizer.params`',
-    )
-
-
-def _params_of(optimizer: Block) -> type[Block]:
-    from dsconf.bind import shape
-
-    return shape(type(optimizer), "params").blocks[0]
-
-
-@rule(
-    "DS705",
-    "max-grad-norm",
-    "error",
-    "refused",
-    phase="initialize",
-    summary="`max_grad_norm` among the optimizer's parameters.",
-    explanation="""Clipping is the engine's work, not the optimizer's: it is set by `gradient_clipping` at the
-    top level. DeepSpeed refuses the old place.""",
-    source="runtime/engine.py:2481",
-    bad={"optimizer": {"type": "AdamW", "params": {"lr": 0.001, "max_grad_norm": 1.0}}},
-    good={"gradient_clipping": 1.0, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}},
-)
-def max_grad_norm(bound: Bound, context: Context) -> Iterator[Finding]:
-    path = ("optimizer", "params", "max_grad_norm")
-    if bound.given(*path):
-        there = bound.given("gradient_clipping")
-        fix = remove(path, "remove it") if there else move(path, ("gradient_clipping",), "move it to the top level")
-        yield Finding(
-            path,
-            "`max_grad_norm` is not a parameter of the optimizer; DeepSpeed refuses it",
-            "remove it: `gradient_clipping` is set already" if there else "write `gradient_clipping` at the top level",
-            related=(Related(("gradient_clipping",), "clipping is set here"),) if there else (),
-            fix=fix,
-        )
-
-
-@rule(
     "DS706",
     "untested-optimizer",
     "error",
@@ -231,55 +136,6 @@ def untested_optimizer(bound: Bound, context: Context) -> Iterator[Finding]:
         at="value",
         related=(Related(("zero_optimization", "stage"), "ZeRO is switched on here"),),
     )
-
-
-@rule(
-    "DS707",
-    "adam-w-mode-ignored",
-    "warning",
-    "ignored",
-    reads=("optimizer.type", "optimizer.params.adam_w_mode"),
-    summary="`adam_w_mode: false` with AdamW.",
-    explanation="""The type AdamW always decouples weight decay. Plain L2 decay needs the type Adam, which
-    itself decouples it unless `adam_w_mode` is false.""",
-    source="runtime/engine.py:2487",
-    bad={"optimizer": {"type": "AdamW", "params": {"lr": 0.001, "adam_w_mode": False}}},
-    good={"optimizer": {"type": "Adam", "params": {"lr": 0.001, "adam_w_mode": False}}},
-)
-def adam_w_mode_ignored(bound: Bound, context: Context) -> Iterator[Finding]:
-    optimizer = bound.config.optimizer
-    if optimizer is not None and optimizer.type == "AdamW" and optimizer.params and not optimizer.params.adam_w_mode:
-        yield Finding(
-            ("optimizer", "params", "adam_w_mode"),
-            "AdamW decouples weight decay whatever `adam_w_mode` says",
-            "use the type Adam for L2 weight decay, or remove `adam_w_mode`",
-        )
-
-
-@rule(
-    "DS708",
-    "amsgrad-not-implemented",
-    "error",
-    "refused",
-    phase="initialize",
-    reads=("optimizer.type", "optimizer.params.amsgrad", "optimizer.params.torch_adam"),
-    summary="AMSGrad with DeepSpeed's Adam.",
-    explanation="""DeepSpeed's fused and CPU Adam have no AMSGrad variant and raise. torch's Adam has one.""",
-    source="ops/adam/fused_adam.py:87",
-    bad={"optimizer": {"type": "AdamW", "params": {"lr": 0.001, "amsgrad": True}}},
-    good={"optimizer": {"type": "AdamW", "params": {"lr": 0.001, "amsgrad": True, "torch_adam": True}}},
-)
-def amsgrad_not_implemented(bound: Bound, context: Context) -> Iterator[Finding]:
-    optimizer = bound.config.optimizer
-    if optimizer is None or not (optimizer.type == "Adam" or optimizer.type == "AdamW" or optimizer.type == "Lamb"):
-        return
-    params = optimizer.params
-    if params is not None and params.amsgrad and not getattr(params, "torch_adam", False):
-        yield Finding(
-            ("optimizer", "params", "amsgrad"),
-            f"DeepSpeed's {optimizer.type} has no AMSGrad variant",
-            "remove `amsgrad`" + ("" if optimizer.type == "Lamb" else ', or add "torch_adam": true'),
-        )
 
 
 @rule(
@@ -335,4 +191,169 @@ def optimizer_cannot_step(bound: Bound, context: Context) -> Iterator[Finding]:
             f"{optimizer.type} fails at the first step: {reasons[optimizer.type]}",
             "use another optimizer",
             at="value",
+        )
+
+
+@rule(
+    "DS711",
+    "optimizer-block-unused",
+    "warning",
+    "ignored",
+    context=Context(optimizer="client"),
+    whole=True,
+    mutes=True,
+    summary="An optimizer block beside the script's own optimizer.",
+    explanation="""An optimizer that the script passes to `deepspeed.initialize` takes the place of the one in the
+    file. Nothing reads the block, and nothing in it is checked.""",
+    source="runtime/engine.py:2329",
+    bad={
+        "train_micro_batch_size_per_gpu": 2,
+        "gradient_clipping": 1.0,
+        "optimizer": {"type": "AdamW", "params": {"lr": 0.01}},
+    },
+    good={"train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0},
+)
+def optimizer_block_unused(bound: Bound, context: Context) -> Iterator[Finding]:
+    if context.optimizer == "client" and context.reader == "deepspeed" and bound.given("optimizer"):
+        yield Finding(
+            ("optimizer",),
+            "the script brings its own optimizer, so nothing reads `optimizer`",
+            "remove it, or do not pass an optimizer to deepspeed.initialize",
+            fix=remove(("optimizer",), "remove `optimizer`"),
+        )
+
+
+@rule(
+    "DS712",
+    "optimizer-absent",
+    "error",
+    "refused",
+    phase="initialize",
+    reads=("zero_optimization.stage",),
+    context=Context(optimizer="none"),
+    whole=True,
+    summary="No optimizer at all.",
+    explanation="""Stages 1 and 2 shard the states of an optimizer and refuse to start without one. At the other
+    stages the engine can run a model forward, which is all that inference needs, and fails at the first backward
+    pass.""",
+    source="runtime/engine.py:2659",
+    bad={"train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0, "zero_optimization": {"stage": 1}},
+    good={
+        "train_micro_batch_size_per_gpu": 2,
+        "gradient_clipping": 1.0,
+        "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
+        "zero_optimization": {"stage": 1},
+    },
+)
+def optimizer_absent(bound: Bound, context: Context) -> Iterator[Finding]:
+    if context.optimizer != "none" or bound.given("optimizer"):
+        return
+    stage = bound.config.zero_stage
+    sharded = stage == 1 or stage == 2
+    yield Finding(
+        ("optimizer",),
+        f"stage {stage} needs an optimizer, and nobody brings one"
+        if sharded
+        else "nobody brings an optimizer, so this is for inference only; a backward pass fails",
+        'add "optimizer", or set `zero_optimization.stage` to 0 or 3 for inference' if sharded else 'add "optimizer"',
+        severity=None if sharded else "warning",
+        phase=None if sharded else "step",
+    )
+
+
+@rule(
+    "DS715",
+    "muon-buffer-unread",
+    "warning",
+    "ignored",
+    reads=("optimizer.type", "zero_optimization.stage", "zero_optimization.save_muon_momentum_buffer_in_memory"),
+    summary="`save_muon_momentum_buffer_in_memory` with another optimizer than Muon.",
+    explanation="""The key says where Muon's momentum is kept. No other optimizer has one there.""",
+    source="runtime/zero/stage3.py:417",
+    bad={"zero_optimization": {"stage": 3, "save_muon_momentum_buffer_in_memory": True}},
+    good={
+        "optimizer": {"type": "Muon", "params": {"lr": 0.001}},
+        "zero_optimization": {"stage": 3, "reduce_scatter": False, "save_muon_momentum_buffer_in_memory": True},
+    },
+)
+def muon_buffer_unread(bound: Bound, context: Context) -> Iterator[Finding]:
+    zero, optimizer = bound.config.zero_optimization, bound.config.optimizer
+    path = ("zero_optimization", "save_muon_momentum_buffer_in_memory")
+    if zero is None or zero.stage != 3 or optimizer is None or optimizer.type == "Muon":
+        return
+    if zero.save_muon_momentum_buffer_in_memory:
+        yield Finding(
+            path,
+            f"`{path[1]}` has no effect: the optimizer is {optimizer.type}",
+            "remove it",
+            related=(Related(("optimizer", "type"), "the optimizer is chosen here"),),
+            fix=remove(path, "remove it"),
+        )
+
+
+@rule(
+    "DS716",
+    "legacy-fusion-unread",
+    "warning",
+    "ignored",
+    reads=("optimizer.type", "optimizer.legacy_fusion", "zero_optimization.stage", "fp16.enabled", "bf16.enabled"),
+    summary="`legacy_fusion`, which does nothing or harm.",
+    explanation="""Only 16-bit training at stage 0 with DeepSpeed's fused Adam reads it, and there the first step
+    fails: the fused Adam no longer takes what the old wrapper passes.""",
+    source="runtime/engine.py:2589",
+    bad={"optimizer": {"type": "AdamW", "params": {"lr": 0.001}, "legacy_fusion": True}},
+    good={"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}},
+)
+def legacy_fusion_unread(bound: Bound, context: Context) -> Iterator[Finding]:
+    config = bound.config
+    optimizer = config.optimizer
+    if optimizer is None or not optimizer.legacy_fusion:
+        return
+    path = ("optimizer", "legacy_fusion")
+    fused = (optimizer.type == "Adam" or optimizer.type == "AdamW") and not (
+        optimizer.params is not None and optimizer.params.torch_adam
+    )
+    if fused and config.zero_stage == 0 and precision(config) != "fp32" and offload_device(bound) is None:
+        yield Finding(
+            path,
+            "`legacy_fusion` makes the first step fail: the fused Adam does not work with the old wrapper",
+            "remove it",
+            severity="error",
+            effect="refused",
+            phase="step",
+        )
+    else:
+        yield Finding(path, "nothing reads `legacy_fusion` here", "remove it", fix=remove(path, "remove it"))
+
+
+@rule(
+    "DS718",
+    "lamb-with-fixed-loss-scale",
+    "error",
+    "refused",
+    phase="initialize",
+    reads=("optimizer.type", "fp16.loss_scale"),
+    summary="Lamb with a fixed loss scale.",
+    explanation="""Lamb works with a dynamic loss scale only. DeepSpeed looks at `fp16.loss_scale` even where fp16 is
+    off.""",
+    source="runtime/engine.py:2022",
+    bad={
+        "optimizer": {"type": "Lamb", "params": {"lr": 0.001}},
+        "fp16": {"enabled": False, "loss_scale": 128},
+    },
+    good={
+        "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
+        "fp16": {"enabled": False, "loss_scale": 128},
+    },
+)
+def lamb_with_fixed_loss_scale(bound: Bound, context: Context) -> Iterator[Finding]:
+    fp16, optimizer = bound.config.fp16, bound.config.optimizer
+    if fp16 is not None and fp16.loss_scale != 0 and optimizer is not None and optimizer.type == "Lamb":
+        yield Finding(
+            ("fp16", "loss_scale"),
+            f"Lamb refuses a fixed loss scale, here {fp16.loss_scale:g}",
+            "remove it, or write 0",
+            at="value",
+            related=(Related(("optimizer", "type"), "Lamb is chosen here"),),
+            fix=remove(("fp16", "loss_scale"), "remove `loss_scale`"),
         )

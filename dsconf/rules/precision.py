@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconf.diagnostic import Related
-from dsconf.rules.rule import Context, Finding, rule, show
+from dsconf.rules.data_types import accumulates_in_fp32
+from dsconf.rules.offload import offload_device
+from dsconf.rules.rule import Context, Finding, remove, rule
 
 if TYPE_CHECKING:
     from dsconf.bind import Bound
@@ -38,33 +40,6 @@ def fp16_with_bf16(bound: Bound, context: Context) -> Iterator[Finding]:
 
 
 @rule(
-    "DS502",
-    "fp16-without-zero",
-    "error",
-    "coerced",
-    reads=("fp16.enabled", "zero_optimization.stage"),
-    summary="fp16 at stage 0, where the loss is never scaled.",
-    explanation="""At stage 0 `engine.backward` does not multiply the loss by the loss scale, yet the optimizer
-    divides the gradients by it. Small gradients underflow, and with an optimizer such as SGD the learning rate
-    is divided by the scale, 65536 at first. ZeRO stages scale the loss as they should.""",
-    source="runtime/engine.py:3414",
-    bad={"fp16": {"enabled": True}},
-    good={"bf16": {"enabled": True}},
-)
-def fp16_without_zero(bound: Bound, context: Context) -> Iterator[Finding]:
-    fp16 = bound.config.fp16
-    if fp16 is not None and fp16.enabled and bound.config.zero_stage == 0 and fp16.loss_scale != 1:
-        zero = bound.given("zero_optimization")
-        yield Finding(
-            ("fp16", "enabled"),
-            "fp16 at ZeRO stage 0: the loss is never scaled, but gradients are divided by the loss scale",
-            "set `zero_optimization.stage` to 1, or use bf16",
-            at="value",
-            related=(Related(("zero_optimization",), "ZeRO is off here"),) if zero else (),
-        )
-
-
-@rule(
     "DS503",
     "precision-not-enabled",
     "warning",
@@ -87,58 +62,6 @@ def precision_not_enabled(bound: Bound, context: Context) -> Iterator[Finding]:
                 f"`{name}` has settings but no `enabled`, so it is off and the model trains in fp32",
                 f'add "enabled": true, or remove `{name}`',
             )
-
-
-@rule(
-    "DS504",
-    "loss-scale-never-positive",
-    "error",
-    "refused",
-    phase="parse",
-    reads=("fp16.enabled", "fp16.loss_scale"),
-    summary="A dynamic loss scale with a window or a floor of zero or less.",
-    explanation="""With `loss_scale` 0 the scale is dynamic: DeepSpeed divides by `loss_scale_window` and lets
-    the scale fall to `min_loss_scale`, so both must be positive.""",
-    source="runtime/precision_config.py:182",
-    bad={"fp16": {"enabled": True, "loss_scale_window": 0}, "zero_optimization": {"stage": 1}},
-    good={"fp16": {"enabled": True, "loss_scale_window": 1000}, "zero_optimization": {"stage": 1}},
-)
-def loss_scale_never_positive(bound: Bound, context: Context) -> Iterator[Finding]:
-    fp16 = bound.config.fp16
-    if fp16 is None or not fp16.enabled or fp16.loss_scale != 0:
-        return
-    for name in ("loss_scale_window", "min_loss_scale"):
-        if getattr(fp16, name) <= 0:
-            yield Finding(
-                ("fp16", name),
-                f"`fp16.{name}` is {getattr(fp16, name)}; a dynamic loss scale needs it above 0",
-                "write a positive number, or fix the scale with `loss_scale`",
-                at="value",
-            )
-
-
-@rule(
-    "DS505",
-    "hysteresis-never-refilled",
-    "error",
-    "coerced",
-    reads=("fp16.enabled", "fp16.hysteresis", "fp16.loss_scale"),
-    summary="`fp16.hysteresis` of zero or less.",
-    explanation="""The counter starts below the value at which the scale is halved. After the first overflow the
-    scale never falls, and every further step is skipped.""",
-    source="runtime/fp16/loss_scaler.py:253",
-    bad={"fp16": {"enabled": True, "hysteresis": 0}, "zero_optimization": {"stage": 1}},
-    good={"fp16": {"enabled": True, "hysteresis": 2}, "zero_optimization": {"stage": 1}},
-)
-def hysteresis_never_refilled(bound: Bound, context: Context) -> Iterator[Finding]:
-    fp16 = bound.config.fp16
-    if fp16 is not None and fp16.enabled and fp16.loss_scale == 0 and fp16.hysteresis <= 0:
-        yield Finding(
-            ("fp16", "hysteresis"),
-            f"with `hysteresis` {fp16.hysteresis} every step after the first overflow is skipped",
-            "write 1 or 2",
-            at="value",
-        )
 
 
 @rule(
@@ -182,74 +105,108 @@ def master_weights_without_zero(bound: Bound, context: Context) -> Iterator[Find
         )
 
 
-_AUTOCAST = {"bfloat16": "bf16", "bf16": "bf16", "float16": "fp16", "fp16": "fp16", "half": "fp16"}
-
-
 @rule(
-    "DS507",
-    "autocast-dtype-conflict",
+    "DS511",
+    "master-weights-need-cpu-adam",
     "error",
     "refused",
-    phase="step",
-    reads=("fp16.enabled", "bf16.enabled", "torch_autocast"),
-    summary="`torch_autocast` in another type than the parameters.",
-    explanation="""With bf16 on, parameters are bf16; autocast to float16 then feeds layers tensors of two
-    types, and the first forward of a model with normalization layers fails.""",
-    source="runtime/engine.py:669",
-    bad={
-        "bf16": {"enabled": True},
-        "torch_autocast": {"enabled": True, "dtype": "float16"},
-        "zero_optimization": {"stage": 2},
+    phase="initialize",
+    reads=("fp16", "bf16", "zero_optimization.stage", "zero_optimization.offload_optimizer", "optimizer.type"),
+    summary="16-bit master weights without an offloaded CPU Adam.",
+    explanation="""16-bit master weights work with the optimizer offloaded and DeepSpeed's CPU Adam, which the types
+    Adam and AdamW become. In bf16 they also work on the accelerator, with `bf16_optimizer_states`. The two
+    switches look at neither `fp16.enabled` nor `bf16.enabled`, and exclude each other.""",
+    source="runtime/base_optimizer.py:510",
+    bad={"bf16": {"enabled": True, "bf16_master_weights_and_grads": True}, "zero_optimization": {"stage": 2}},
+    good={
+        "bf16": {"enabled": True, "bf16_master_weights_and_grads": True},
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}},
     },
-    good={"torch_autocast": {"enabled": True, "dtype": "bfloat16"}, "zero_optimization": {"stage": 2}},
 )
-def autocast_dtype_conflict(bound: Bound, context: Context) -> Iterator[Finding]:
+def master_weights_need_cpu_adam(bound: Bound, context: Context) -> Iterator[Finding]:
     config = bound.config
-    autocast = config.torch_autocast
-    if autocast is None or not autocast.enabled:
+    fp16 = config.fp16 is not None and config.fp16.fp16_master_weights_and_grads
+    bf16 = config.bf16 is not None and config.bf16.bf16_master_weights_and_grads
+    if config.zero_stage == 0 or not (fp16 or bf16):
         return
-    dtype = _AUTOCAST.get(str(autocast.dtype))
-    for name in ("fp16", "bf16"):
-        block = getattr(config, name)
-        if block is not None and block.enabled and dtype is not None and dtype != name:
+    path = ("fp16", "fp16_master_weights_and_grads") if fp16 else ("bf16", "bf16_master_weights_and_grads")
+    if fp16 and bf16:
+        other = ("bf16", "bf16_master_weights_and_grads")
+        yield Finding(
+            path,
+            "master weights are in fp16 or in bf16; DeepSpeed refuses both together",
+            "remove one of the two",
+            related=(Related(other, "bf16 master weights are switched on here"),),
+        )
+        return
+    on_accelerator = bf16 and config.bf16 is not None and config.bf16.bf16_optimizer_states
+    optimizer = config.optimizer
+    if offload_device(bound) is None:
+        if not on_accelerator:
             yield Finding(
-                ("torch_autocast", "dtype"),
-                f"autocast in {show(autocast.dtype)} contradicts `{name}`, which sets the type of the parameters",
-                f"remove `torch_autocast`, or switch `{name}` off to keep fp32 parameters under autocast",
-                at="value",
-                related=(Related((name, "enabled"), f"{name} is switched on here"),),
+                path,
+                f"`{path[1]}` needs the optimizer offloaded",
+                'add "offload_optimizer": {"device": "cpu"} to `zero_optimization`'
+                + (', or "bf16_optimizer_states": true' if bf16 else ""),
+            )
+    elif config.zero_optimization is not None and getattr(config.zero_optimization, "zenflow", None) is not None:
+        yield Finding(
+            path,
+            f"`{path[1]}` needs DeepSpeed's plain CPU Adam, which ZenFlow replaces",
+            "remove `zenflow`, or keep master weights in fp32",
+            related=(Related(("zero_optimization", "zenflow"), "ZenFlow is switched on here"),),
+        )
+    elif optimizer is not None:
+        cpu_adam = (optimizer.type == "Adam" or optimizer.type == "AdamW") and not (
+            optimizer.params is not None and optimizer.params.torch_adam
+        )
+        if not cpu_adam:
+            yield Finding(
+                path,
+                f"`{path[1]}` needs DeepSpeed's CPU Adam; the optimizer is another one",
+                "use Adam or AdamW, without `torch_adam`",
+                related=(Related(("optimizer", "type"), "the optimizer is chosen here"),),
             )
 
 
 @rule(
-    "DS508",
-    "grad-accumulation-dtype-without-zero",
-    "error",
-    "refused",
-    phase="initialize",
-    reads=("fp16.enabled", "bf16.enabled", "zero_optimization.stage", "data_types.grad_accum_dtype"),
-    summary="Gradients accumulated in another type than the parameters, at stage 0.",
-    explanation="""Without ZeRO the engine keeps gradients in the type of the parameters and refuses any other.""",
-    source="runtime/engine.py:2321",
-    bad={"bf16": {"enabled": True}, "data_types": {"grad_accum_dtype": "fp32"}},
+    "DS512",
+    "bf16-option-unread",
+    "warning",
+    "ignored",
+    reads=("fp16.enabled", "bf16", "zero_optimization.stage", "zero_optimization.offload_optimizer", "data_types"),
+    summary="A setting of `bf16` that the stage does not read.",
+    explanation="""`immediate_grad_update` is read by the optimizer that stage 1 uses for bf16 parameters with fp32
+    gradients (`data_types.grad_accum_dtype`), not offloaded. `check_grad_overflow` is read at stages 1 and 2;
+    the others go their own way.""",
+    source="runtime/bf16_optimizer.py:81",
+    bad={"bf16": {"enabled": True, "immediate_grad_update": True}, "zero_optimization": {"stage": 2}},
     good={
-        "bf16": {"enabled": True},
+        "bf16": {"enabled": True, "immediate_grad_update": True},
         "data_types": {"grad_accum_dtype": "fp32"},
         "zero_optimization": {"stage": 1},
     },
 )
-def grad_accumulation_dtype_without_zero(bound: Bound, context: Context) -> Iterator[Finding]:
+def bf16_option_unread(bound: Bound, context: Context) -> Iterator[Finding]:
     config = bound.config
-    types = config.data_types
-    if config.zero_stage != 0 or types is None or types.grad_accum_dtype is None:
+    if config.bf16 is None or not config.bf16.enabled:
         return
-    on = [name for name in ("fp16", "bf16") if (block := getattr(config, name)) is not None and block.enabled]
-    model = on[0] if on else "fp32"
-    wanted = _AUTOCAST.get(str(types.grad_accum_dtype), "fp32" if "32" in str(types.grad_accum_dtype) else None)
-    if wanted is not None and wanted != model:
-        yield Finding(
-            ("data_types", "grad_accum_dtype"),
-            f"gradients in {wanted} with {model} parameters need ZeRO, which is off",
-            "set `zero_optimization.stage` to 1 or more, or remove it",
-            at="value",
-        )
+    own = config.zero_stage == 1 and accumulates_in_fp32(config) and offload_device(bound) is None
+    unread = (
+        (
+            "immediate_grad_update",
+            config.bf16.immediate_grad_update and not own,
+            "stage 1 with fp32 gradients reads it",
+        ),
+        (
+            "check_grad_overflow",
+            not config.bf16.check_grad_overflow and config.zero_stage in (0, 3),
+            "stages 1 and 2 read it",
+        ),
+    )
+    for name, wrong, who in unread:
+        if wrong:
+            path = ("bf16", name)
+            yield Finding(
+                path, f"`{name}` has no effect here; {who}", "remove it", fix=remove(path, f"remove `{name}`")
+            )

@@ -80,7 +80,9 @@ class Rule:
     `source`: the line of DeepSpeed 0.19.8 that decides.
     `bad`, `good`: examples, completed with `COMPLETION` where they do not set those keys (unless `whole`).
     `context`: what the examples are judged in. `swaps`: they show only on tensors that are large
-    enough to be swapped to a drive.
+    enough to be swapped to a drive. `mutes`: nothing reads what it speaks about, so the other rules are silent
+    there and about everything inside. `judge`: who shows that the rule is right, DeepSpeed or another reader,
+    whose line `source` then is.
     """
 
     code: str
@@ -100,6 +102,8 @@ class Rule:
     whole: bool = False
     context: Context = field(default_factory=Context)
     swaps: bool = False
+    mutes: bool = False
+    judge: Literal["deepspeed", "reader"] = "deepspeed"
 
     @property
     def url(self) -> str:
@@ -134,6 +138,8 @@ def rule(
     whole: bool = False,
     context: Context | None = None,
     swaps: bool = False,
+    mutes: bool = False,
+    judge: Literal["deepspeed", "reader"] = "deepspeed",
 ) -> Callable[[Check], Rule]:
     """Make a rule of the function that checks it."""
 
@@ -156,6 +162,8 @@ def rule(
             whole=whole,
             context=context or Context(),
             swaps=swaps,
+            mutes=mutes,
+            judge=judge,
         )
 
     return record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dsconf.diagnostic import Related
 from dsconf.rules.rule import Context, Finding, close_match, move, replace, rule, show
@@ -32,7 +32,7 @@ def unknown_scheduler(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.bind import UnknownTag
 
     for fact in bound.of(UnknownTag):
-        if fact.path != ("scheduler", "type"):
+        if fact.path != ("scheduler", "type") or fact.value is None:
             continue
         guess = None
         if isinstance(fact.value, str):
@@ -59,7 +59,7 @@ def unknown_scheduler(bound: Bound, context: Context) -> Iterator[Finding]:
     good={"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 10, "warmup_max_lr": 0.001}}},
 )
 def scheduler_without_type(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Missing
+    from dsconf.bind import Missing, UnknownTag
     from dsconf.source import Object
 
     node = bound.node(("scheduler",))
@@ -71,6 +71,14 @@ def scheduler_without_type(bound: Bound, context: Context) -> Iterator[Finding]:
                 "`scheduler` has no `type`, so there is no schedule",
                 f"add one of {', '.join(_OWN)}, or remove the block",
                 severity="warning" if empty else None,
+            )
+    for fact in bound.of(UnknownTag):
+        if fact.path == ("scheduler", "type") and fact.value is None:
+            yield Finding(
+                fact.path,
+                "`scheduler.type` is null, so there is no schedule",
+                f"write one of {', '.join(_OWN)}, or remove the block",
+                at="value",
             )
 
 
@@ -275,3 +283,33 @@ def warmup_longer_than_run(bound: Bound, context: Context) -> Iterator[Finding]:
             severity="error" if total <= 0 else None,
             related=(Related(("scheduler", "params", "warmup_num_steps"), "the warm-up"),) if given else (),
         )
+
+
+@rule(
+    "DS809",
+    "rates-per-group",
+    "warning",
+    "refused",
+    phase="initialize",
+    reads=("scheduler.type", "scheduler.params"),
+    summary="A list of learning rates, one for each parameter group.",
+    explanation="""A list needs as many values as the optimizer has parameter groups. An optimizer that DeepSpeed
+    builds from the file has one group, unless the script passes groups to `deepspeed.initialize`.""",
+    source="runtime/lr_schedules.py:307",
+    bad={"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": [0.001, 0.0001], "warmup_num_steps": 10}}},
+    good={"scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 0.001, "warmup_num_steps": 10}}},
+)
+def rates_per_group(bound: Bound, context: Context) -> Iterator[Finding]:
+    scheduler = bound.config.scheduler
+    if scheduler is None or scheduler.type not in _OWN:
+        return
+    for name in type(scheduler.params).model_fields:
+        value = getattr(scheduler.params, name)
+        if isinstance(value, list) and len(cast("list[float]", value)) > 1:
+            count = len(cast("list[float]", value))
+            yield Finding(
+                ("scheduler", "params", name),
+                f"`{name}` has {count} values, which needs {count} parameter groups",
+                f"write one number, or pass {count} groups to deepspeed.initialize",
+                at="value",
+            )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconf.diagnostic import Related
+from dsconf.readers import PROFILES
 from dsconf.rules.rule import Context, Finding, rule, show
 
 if TYPE_CHECKING:
@@ -62,14 +63,21 @@ _EXTENSIONS = {
     whole=True,
 )
 def hjson_only(bound: Bound, context: Context) -> Iterator[Finding]:
-    found = bound.document.extensions
+    found, reader = bound.document.extensions, PROFILES.get(context.reader)
     if found:
         kinds = ", ".join(dict.fromkeys(_EXTENSIONS[item.kind] for item in found))
         yield Finding(
             (),
-            f"DeepSpeed reads this, a plain JSON reader does not: {kinds}",
-            "write plain JSON if Transformers, Accelerate or Lightning read the file too",
+            f"{reader.name} reads plain JSON and refuses this: {kinds}"
+            if reader
+            else f"DeepSpeed reads this, a plain JSON reader does not: {kinds}",
+            "write plain JSON"
+            if reader
+            else "write plain JSON if Transformers, Accelerate or Lightning read the file too",
             span=found[0].span,
+            severity="error" if reader else None,
+            effect="refused" if reader else None,
+            phase="parse" if reader else None,
         )
 
 

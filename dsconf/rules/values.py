@@ -71,7 +71,7 @@ def wrong_type(bound: Bound, context: Context) -> Iterator[Finding]:
 
 
 def _is_true_string(fact: Mismatch) -> bool:
-    return fact.block.reader == "dict" and fact.expected == "true or false" and isinstance(fact.value, str)
+    return fact.block.reader in ("dict", "kwargs") and fact.expected == "true or false" and isinstance(fact.value, str)
 
 
 @rule(

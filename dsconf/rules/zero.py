@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from dsconf.diagnostic import Path, Related
-from dsconf.rules.rule import Context, Finding, remove, rule, show
+from dsconf.rules.rule import Context, Finding, remove, rule
 
 if TYPE_CHECKING:
     from dsconf.bind import Bound, Misfit
@@ -37,7 +37,7 @@ def _stages(fact: Misfit) -> str:
     return f"stage {stages[0]}" if len(stages) == 1 else f"stages {', '.join(map(str, stages[:-1]))} and {stages[-1]}"
 
 
-def _stage_place(path: Path) -> tuple[Related, ...]:
+def stage_place(path: Path) -> tuple[Related, ...]:
     return (Related((*path[:-1], "stage"), "the stage is set here"),)
 
 
@@ -72,7 +72,7 @@ def allgather_under_stage_3(bound: Bound, context: Context) -> Iterator[Finding]
                 "remove it; set `stage3_prefetch_bucket_size` to bound the buffers of stage 3"
                 if bucket
                 else "remove it: stage 3 gathers parameters layer by layer",
-                related=_stage_place(fact.path),
+                related=stage_place(fact.path),
                 fix=remove(fact.path, f"remove `{name}`"),
             )
 
@@ -135,9 +135,11 @@ def stage_3_option_below_stage_3(bound: Bound, context: Context) -> Iterator[Fin
                 fact.path,
                 f"`{name}` has no effect at stage {stage}; only stage 3 reads it",
                 "set `stage` to 3, or remove it",
-                related=_stage_place(fact.path),
+                related=stage_place(fact.path),
                 fix=remove(fact.path, f"remove `{name}`"),
                 severity="warning" if _is_off(fact.value) else None,
+                effect="refused" if (loading := name == "pipeline_loading_checkpoint" and fact.value is True) else None,
+                phase="load" if loading else None,
             )
 
 
@@ -162,13 +164,15 @@ def option_without_zero(bound: Bound, context: Context) -> Iterator[Finding]:
             if name == "compute_grad_norm" and fact.value is False:
                 yield _grad_norm_refused(fact, stage)
                 continue
+            if name == "zenflow" and fact.value is not None:
+                continue
             forgotten = not bound.given(*fact.path[:-1], "stage")
             why = "no `stage` is set, so ZeRO is off" if forgotten else "ZeRO is off at stage 0"
             yield Finding(
                 fact.path,
                 f"`{name}` has no effect: {why}",
                 f"set `stage` to a stage that reads it ({_stages(fact)}), or remove it",
-                related=() if forgotten else _stage_place(fact.path),
+                related=() if forgotten else stage_place(fact.path),
                 fix=remove(fact.path, f"remove `{name}`"),
                 severity="error" if forgotten and fact.block is Zero0 else None,
             )
@@ -198,7 +202,7 @@ def option_of_stages_1_and_2(bound: Bound, context: Context) -> Iterator[Finding
             fact.path,
             f"`{name}` has no effect under stage 3",
             "remove it, or use stage 1 or 2",
-            related=_stage_place(fact.path),
+            related=stage_place(fact.path),
             fix=remove(fact.path, f"remove `{name}`"),
         )
 
@@ -208,7 +212,7 @@ def _grad_norm_refused(fact: Misfit, stage: int) -> Finding:
         fact.path,
         f"`compute_grad_norm: false` is refused at stage {stage}; only stages 1 and 2 know it",
         "remove it",
-        related=_stage_place(fact.path),
+        related=stage_place(fact.path),
         fix=remove(fact.path, "remove it"),
         severity="error",
         effect="refused",
@@ -233,7 +237,8 @@ def reduce_scatter_under_stage_3(bound: Bound, context: Context) -> Iterator[Fin
     zero = bound.config.zero_optimization
     if zero is not None and zero.stage == 3 and "reduce_scatter" in zero.model_fields_set:
         optimizer = bound.config.optimizer
-        if not zero.reduce_scatter and optimizer is not None and optimizer.type == "Muon":
+        muon = optimizer is not None and optimizer.type == "Muon"
+        if not zero.reduce_scatter and (muon or zero.zero_quantized_gradients):
             return
         yield Finding(
             ("zero_optimization", "reduce_scatter"),
@@ -268,65 +273,6 @@ def odd_allgather_bucket(bound: Bound, context: Context) -> Iterator[Finding]:
 
 
 @rule(
-    "DS308",
-    "prescale-with-reduce-scatter",
-    "error",
-    "refused",
-    phase="initialize",
-    reads=("zero_optimization.stage", "zero_optimization.reduce_scatter", "prescale_gradients"),
-    summary="Gradients scaled before the sum, with reduce-scatter.",
-    explanation="""Under stages 2 and 3 the reduce-scatter path averages by itself: `prescale_gradients` and a
-    `gradient_predivide_factor` other than 1 are refused while `reduce_scatter` is on, which it is by default.""",
-    source="runtime/zero/stage_1_and_2.py:346",
-    bad={"prescale_gradients": True, "zero_optimization": {"stage": 2}},
-    good={"prescale_gradients": True, "zero_optimization": {"stage": 2, "reduce_scatter": False}},
-)
-def prescale_with_reduce_scatter(bound: Bound, context: Context) -> Iterator[Finding]:
-    config = bound.config
-    zero = config.zero_optimization
-    if zero is None or not (zero.stage == 2 or zero.stage == 3) or not zero.reduce_scatter:
-        return
-    if config.gradient_allreduce_op == "sum" and zero.stage == 2:
-        return
-    for name, wrong in (
-        ("prescale_gradients", config.prescale_gradients),
-        ("gradient_predivide_factor", config.gradient_predivide_factor != 1),
-    ):
-        if wrong:
-            yield Finding(
-                (name,),
-                f"`{name}: {show(getattr(config, name))}` is refused at stage {zero.stage} with `reduce_scatter` on",
-                "remove it, or set `zero_optimization.reduce_scatter` to false",
-                at="value",
-                related=_stage_place(("zero_optimization", name)),
-            )
-
-
-@rule(
-    "DS309",
-    "sum-under-stage-3",
-    "error",
-    "refused",
-    phase="parse",
-    reads=("zero_optimization.stage", "gradient_allreduce_op"),
-    summary='`gradient_allreduce_op: "sum"` under stage 3.',
-    explanation="""Stage 3 can only average gradients.""",
-    source="runtime/config.py:694",
-    bad={"gradient_allreduce_op": "sum", "zero_optimization": {"stage": 3}},
-    good={"gradient_allreduce_op": "sum", "zero_optimization": {"stage": 2}},
-)
-def sum_under_stage_3(bound: Bound, context: Context) -> Iterator[Finding]:
-    if bound.config.gradient_allreduce_op == "sum" and bound.config.zero_stage == 3:
-        yield Finding(
-            ("gradient_allreduce_op",),
-            'stage 3 refuses `gradient_allreduce_op: "sum"`',
-            'write "mean", or use a lower stage',
-            at="value",
-            related=(Related(("zero_optimization", "stage"), "the stage is set here"),),
-        )
-
-
-@rule(
     "DS310",
     "legacy-stage-1",
     "error",
@@ -347,37 +293,56 @@ def legacy_stage_1(bound: Bound, context: Context) -> Iterator[Finding]:
 
 
 @rule(
-    "DS311",
-    "grad-norm-off-with-clipping",
+    "DS314",
+    "quantized-weights-with-autocast",
     "error",
     "refused",
     phase="initialize",
-    reads=("zero_optimization.stage", "zero_optimization.compute_grad_norm", "gradient_clipping"),
-    summary="Gradient norms switched off while clipping needs them.",
-    explanation="""Clipping is by the global norm, and on at 1.0 unless it is set to 0. `compute_grad_norm:
-    false` needs it off, and the optimizer on the accelerator.""",
-    source="runtime/zero/stage_1_and_2.py:212",
-    bad={"zero_optimization": {"stage": 2, "compute_grad_norm": False}},
-    good={"gradient_clipping": 0.0, "zero_optimization": {"stage": 2, "compute_grad_norm": False}},
+    reads=("torch_autocast.enabled", "zero_optimization.stage"),
+    summary="8-bit parameters of ZeRO++ together with `torch_autocast`.",
+    explanation="""Autocast keeps parameters in fp32 and casts them layer by layer; `zero_quantized_weights` gathers
+    them in 8 bits. DeepSpeed refuses the two together, even at stages that do not quantize.""",
+    source="runtime/torch_autocast.py:32",
+    bad={
+        "torch_autocast": {"enabled": True, "dtype": "bfloat16"},
+        "zero_optimization": {"stage": 3, "zero_quantized_weights": True},
+    },
+    good={"torch_autocast": {"enabled": True, "dtype": "bfloat16"}, "zero_optimization": {"stage": 3}},
 )
-def grad_norm_off_with_clipping(bound: Bound, context: Context) -> Iterator[Finding]:
-    config = bound.config
-    zero = config.zero_optimization
-    if zero is None or not (zero.stage == 1 or zero.stage == 2) or zero.compute_grad_norm:
+def quantized_weights_with_autocast(bound: Bound, context: Context) -> Iterator[Finding]:
+    autocast = bound.config.torch_autocast
+    path = ("zero_optimization", "zero_quantized_weights")
+    if autocast is None or not autocast.enabled or bound.config.zero_stage == 0:
         return
-    path = ("zero_optimization", "compute_grad_norm")
-    if config.gradient_clipping > 0:
-        given = "gradient_clipping" in config.model_fields_set
+    if getattr(bound.node(path), "value", False) is True:
         yield Finding(
             path,
-            f"`compute_grad_norm: false` needs clipping off; it is {config.gradient_clipping:g}"
-            + ("" if given else " by default"),
-            "set `gradient_clipping` to 0, or remove `compute_grad_norm`",
-            related=(Related(("gradient_clipping",), "clipping is set here"),) if given else (),
+            "`zero_quantized_weights` and `torch_autocast` exclude each other",
+            "remove it, or use `bf16` instead of `torch_autocast`",
+            related=(Related(("torch_autocast", "enabled"), "autocast is switched on here"),),
         )
-    elif zero.offload_optimizer is not None and zero.offload_optimizer.device != "none":
+
+
+@rule(
+    "DS315",
+    "quantized-gradients-without-reduce-scatter",
+    "error",
+    "refused",
+    phase="initialize",
+    reads=("zero_optimization.stage", "zero_optimization.reduce_scatter", "zero_optimization.zero_quantized_gradients"),
+    summary="4-bit gradients of ZeRO++ with `reduce_scatter` off.",
+    explanation="""`zero_quantized_gradients` is a way to reduce and scatter gradients, so it needs `reduce_scatter`,
+    which is on by default.""",
+    source="runtime/zero/stage3.py:390",
+    bad={"zero_optimization": {"stage": 3, "zero_quantized_gradients": True, "reduce_scatter": False}},
+    good={"zero_optimization": {"stage": 3, "zero_quantized_gradients": True}},
+)
+def quantized_gradients_without_reduce_scatter(bound: Bound, context: Context) -> Iterator[Finding]:
+    zero = bound.config.zero_optimization
+    if zero is not None and zero.stage == 3 and zero.zero_quantized_gradients and not zero.reduce_scatter:
         yield Finding(
-            path,
-            "`compute_grad_norm: false` is refused with an offloaded optimizer",
-            "remove it, or keep the optimizer on the accelerator",
+            ("zero_optimization", "zero_quantized_gradients"),
+            "`zero_quantized_gradients` needs `reduce_scatter`, which is off",
+            "remove `reduce_scatter`, or remove `zero_quantized_gradients`",
+            related=(Related(("zero_optimization", "reduce_scatter"), "it is switched off here"),),
         )

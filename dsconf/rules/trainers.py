@@ -1,0 +1,341 @@
+"""Rules about a trainer's own arguments beside the file: what is lost, what is refused, what is not saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
+
+from dsconf.diagnostic import Path, Related
+from dsconf.readers.accelerate import BESIDE_A_FILE
+from dsconf.readers.transformers import OPTIMIZERS, SCHEDULERS
+from dsconf.rules.readers import arguments_of, literal, place_of, profile_of
+from dsconf.rules.rule import Context, Finding, replace, rule
+
+if TYPE_CHECKING:
+    from dsconf.bind import Bound
+    from dsconf.readers import Arguments
+
+_GATHER = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
+
+
+@rule(
+    "DS961",
+    "optimizer-argument-lost",
+    "error",
+    "ignored",
+    judge="reader",
+    summary="`optim` asks for another optimizer than the one that trains.",
+    explanation="""An `optimizer` block wins over `optim` of TrainingArguments, silently. Without one the Trainer
+    builds its own, but where the optimizer is offloaded Accelerate swaps it for DeepSpeed's CPU Adam: SGD and RMSprop
+    become Adam, Adafactor and Adagrad do not survive the swap.""",
+    source="transformers/integrations/deepspeed.py:576",
+    bad={"zero_optimization": {"stage": 2}},
+    good={
+        "zero_optimization": {"stage": 2},
+        "optimizer": {"type": "Adafactor", "params": {"lr": "auto"}},
+        "zero_allow_untested_optimizer": True,
+    },
+    context=Context(
+        reader="transformers",
+        training_args={"optim": "adafactor", "learning_rate": 0.001, "per_device_train_batch_size": 2},
+    ),
+)
+def optimizer_argument_lost(bound: Bound, context: Context) -> Iterator[Finding]:
+    arguments = arguments_of(context)
+    if context.reader != "transformers" or arguments is None or not arguments.given("optim"):
+        return
+    asked = str(arguments.get("optim"))
+    says = f"`optim` is {asked} in {place_of(context)}"
+    if bound.given("optimizer"):
+        kind = literal(bound, ("optimizer", "type"))
+        if isinstance(kind, str) and kind.lower() not in [name.lower() for name in OPTIMIZERS.get(asked, ())]:
+            yield Finding(
+                ("optimizer",),
+                f"{says}, but the file's {kind} trains; {asked} is lost",
+                "remove `optimizer` to train with `optim`, or make the two agree",
+                related=(Related(("optimizer", "type"), "this optimizer trains"),),
+            )
+        return
+    device = literal(bound, ("zero_optimization", "offload_optimizer", "device"))
+    if device not in ("cpu", "nvme") or literal(bound, ("zero_force_ds_cpu_optimizer",)) is False:
+        return
+    if asked in ("adafactor", "adagrad"):
+        outcome = "fails when DeepSpeed's CPU optimizer takes its place"
+    elif asked in ("sgd", "rmsprop"):
+        outcome = "is swapped for DeepSpeed's CPU Adam, silently"
+    else:
+        return
+    yield Finding(
+        ("zero_optimization", "offload_optimizer"),
+        f"{says}; with the optimizer offloaded it {outcome}",
+        'add "zero_force_ds_cpu_optimizer": false to keep it, or train with adamw_torch',
+        effect="refused" if outcome.startswith("fails") else "coerced",
+        phase="step" if asked == "adafactor" else "initialize" if asked == "adagrad" else None,
+    )
+
+
+@rule(
+    "DS962",
+    "scheduler-argument-lost",
+    "warning",
+    "ignored",
+    judge="reader",
+    summary="`lr_scheduler_type` asks for another curve than the file's schedule.",
+    explanation="""A `scheduler` block wins over `lr_scheduler_type` of TrainingArguments, silently. WarmupLR holds
+    the learning rate after the warm-up, WarmupDecayLR falls linearly, WarmupCosineLR follows a cosine.""",
+    source="transformers/integrations/deepspeed.py:592",
+    bad={
+        "zero_optimization": {"stage": 2},
+        "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": "auto", "warmup_num_steps": "auto"}},
+    },
+    good={
+        "zero_optimization": {"stage": 2},
+        "scheduler": {
+            "type": "WarmupCosineLR",
+            "params": {"total_num_steps": "auto", "warmup_num_steps": "auto"},
+        },
+    },
+    context=Context(
+        reader="transformers",
+        training_args={
+            "lr_scheduler_type": "cosine",
+            "learning_rate": 0.001,
+            "per_device_train_batch_size": 2,
+        },
+    ),
+)
+def scheduler_argument_lost(bound: Bound, context: Context) -> Iterator[Finding]:
+    arguments = arguments_of(context)
+    if context.reader != "transformers" or arguments is None or not arguments.given("lr_scheduler_type"):
+        return
+    kind, asked = literal(bound, ("scheduler", "type")), str(arguments.get("lr_scheduler_type"))
+    if not isinstance(kind, str) or kind in SCHEDULERS.get(asked, ()):
+        return
+    better = SCHEDULERS.get(asked, ("",))[0]
+    yield Finding(
+        ("scheduler", "type"),
+        f"`lr_scheduler_type` is {asked} in {place_of(context)}, but the file's {kind} sets the learning rate",
+        f"remove `scheduler`, or use {better}" if better else "remove `scheduler` to use it",
+        at="value",
+    )
+
+
+@rule(
+    "DS963",
+    "argument-refused",
+    "error",
+    "refused",
+    phase="initialize",
+    judge="reader",
+    summary="An argument of the trainer that it refuses together with DeepSpeed.",
+    explanation="""Some arguments are fine alone and refused with DeepSpeed, or with a stage of ZeRO:
+    `auto_find_batch_size` at stage 3, `save_only_model` with `load_best_model_at_end`, `fsdp`, evaluating without
+    training below stage 3. Lightning refuses to clip by value and to train in 64 bits or on a CPU. Once Accelerate's
+    YAML names a `deepspeed_config_file`, settings beside it that the file decides too are refused.""",
+    source="transformers/trainer.py:904",
+    bad={"zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}},
+    good={"zero_optimization": {"stage": 2}},
+    context=Context(
+        reader="transformers",
+        training_args={"auto_find_batch_size": True, "learning_rate": 0.001},
+    ),
+)
+def argument_refused(bound: Bound, context: Context) -> Iterator[Finding]:
+    arguments = arguments_of(context)
+    if arguments is None:
+        return
+    stage = literal(bound, ("zero_optimization", "stage"))
+    where = place_of(context)
+    if context.reader == "transformers":
+        yield from _trainer(arguments, stage, where)
+    elif context.reader == "accelerate":
+        yield from _accelerate(arguments, where)
+    else:
+        yield from _lightning(arguments, where)
+
+
+def _trainer(arguments: Arguments, stage: Any, where: str) -> Iterator[Finding]:
+    def on(name: str) -> bool:
+        return bool(arguments.get(name))
+
+    at_stage: Path = ("zero_optimization", "stage")
+    if on("auto_find_batch_size") and stage == 3:
+        yield Finding(
+            at_stage,
+            f"`auto_find_batch_size` in {where} is refused at ZeRO stage 3",
+            "set per_device_train_batch_size, or use stage 2",
+            at="value",
+        )
+    if on("save_only_model") and on("load_best_model_at_end"):
+        yield Finding(
+            (),
+            f"`save_only_model` and `load_best_model_at_end` in {where} are refused together: the engine loads its "
+            "own checkpoint, which save_only_model leaves out",
+            "drop one of the two",
+        )
+    if on("save_only_model") and on("resume_from_checkpoint"):
+        yield Finding(
+            (),
+            f"`save_only_model` in {where} writes checkpoints without the engine's state, so `resume_from_checkpoint` "
+            "cannot go on from them",
+            "set save_only_model to false where resuming is wanted",
+            severity="warning",
+            effect="advice",
+        )
+    if on("fsdp"):
+        yield Finding((), f"`fsdp` in {where} is refused together with DeepSpeed", "drop one of the two")
+    if on("fp16") and on("bf16"):
+        yield Finding((), f"`fp16` and `bf16` in {where} are refused together", "keep bf16 where the hardware has it")
+    if arguments.given("max_grad_norm") and arguments.get("max_grad_norm") is None:
+        yield Finding(
+            ("gradient_clipping",),
+            f"`max_grad_norm` is null in {where}; the first step compares it with a number and fails",
+            "write 0 to switch clipping off",
+            phase="step",
+        )
+    evaluates = [name for name in ("do_eval", "do_predict") if on(name)]
+    if evaluates and not on("do_train") and isinstance(stage, int) and stage < 3:
+        yield Finding(
+            at_stage,
+            f"`{evaluates[0]}` without `do_train` in {where}: the Trainer refuses to evaluate before training below "
+            "stage 3",
+            "use stage 3, or evaluate without DeepSpeed",
+            at="value",
+            severity=None if arguments.given("do_train") else "warning",
+        )
+
+
+def _accelerate(arguments: Arguments, where: str) -> Iterator[Finding]:
+    section = arguments.get("deepspeed_config")
+    if not isinstance(section, Mapping):
+        return
+    settings = cast("Mapping[str, Any]", section)
+    if settings.get("deepspeed_config_file") in (None, "none", ""):
+        return
+    names = [name for name in BESIDE_A_FILE if settings.get(name) is not None]
+    names += ["mixed_precision"] if arguments.get("mixed_precision") is not None else []
+    if names:
+        yield Finding(
+            (),
+            f"{where} names a `deepspeed_config_file` and sets {', '.join(f'`{name}`' for name in names)} beside it; "
+            "Accelerate refuses the two together",
+            f"remove {'it' if len(names) == 1 else 'them'} there; the file decides",
+            phase="parse",
+        )
+
+
+def _lightning(arguments: Arguments, where: str) -> Iterator[Finding]:
+    if arguments.get("gradient_clip_algorithm") == "value":
+        yield Finding(
+            ("gradient_clipping",),
+            f"`gradient_clip_algorithm` is value in {where}; Lightning clips by norm only with DeepSpeed",
+            "write norm",
+            phase="step",
+        )
+    if str(arguments.get("precision")) in ("64", "64-true"):
+        yield Finding(
+            (), f"`precision` {arguments.get('precision')} in {where} is refused with DeepSpeed", "use 32-true"
+        )
+    if arguments.get("accelerator") == "cpu":
+        yield Finding((), f"`accelerator` is cpu in {where}; Lightning runs DeepSpeed on CUDA only", "use gpu")
+
+
+@rule(
+    "DS964",
+    "script-optimizer-lost",
+    "error",
+    "ignored",
+    judge="reader",
+    summary="An optimizer in the file and another in the script.",
+    explanation="""Accelerate refuses a real optimizer beside the file's and wants a DummyOptim in its place. The
+    Trainer throws the one given as `optimizers` away, and Lightning never calls `configure_optimizers`.""",
+    source="accelerate/accelerator.py:2252",
+    bad={
+        "train_micro_batch_size_per_gpu": 2,
+        "gradient_clipping": 1.0,
+        "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
+        "zero_optimization": {"stage": 2},
+    },
+    good={"train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0, "zero_optimization": {"stage": 2}},
+    whole=True,
+    context=Context(reader="transformers", optimizer="client"),
+)
+def script_optimizer_lost(bound: Bound, context: Context) -> Iterator[Finding]:
+    profile = profile_of(context)
+    if profile is None or context.optimizer in ("config", "none") or not bound.given("optimizer"):
+        return
+    if context.optimizer is None:
+        yield Finding(
+            ("optimizer",), f"with {profile.name}, {profile.script_optimizer}", severity="info", effect="advice"
+        )
+        return
+    refused = context.reader == "accelerate"
+    yield Finding(
+        ("optimizer",),
+        "the file has an optimizer and so has the script; "
+        + (f"{profile.name} refuses the two together" if refused else f"{profile.name} drops the script's"),
+        "pass DummyOptim to `prepare`, or remove `optimizer`" if refused else "remove one of the two",
+        effect="refused" if refused else None,
+        phase="initialize" if refused else None,
+    )
+
+
+@rule(
+    "DS965",
+    "weights-not-gathered",
+    "warning",
+    "advice",
+    fallback=-1,
+    judge="reader",
+    summary="Stage 3 without gathering the weights for saving.",
+    explanation="""At stage 3 every rank holds a part of each weight. Unless
+    `stage3_gather_16bit_weights_on_model_save` is true, `save_model` of the Trainer writes a ZeRO checkpoint and no
+    weights file, and `get_state_dict` of Accelerate raises, after the training is done. "auto" becomes false.""",
+    source="transformers/trainer.py:4109",
+    bad={"zero_optimization": {"stage": 3}},
+    good={"zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}},
+    context=Context(reader="transformers"),
+)
+def weights_not_gathered(bound: Bound, context: Context) -> Iterator[Finding]:
+    if context.reader not in ("transformers", "accelerate") or context.exports is False:
+        return
+    if literal(bound, ("zero_optimization", "stage")) != 3:
+        return
+    value = literal(bound, _GATHER)
+    if value in (None, False, "auto"):
+        outcome = (
+            "`save_model` of the Trainer writes no weights file, only a ZeRO checkpoint"
+            if context.reader == "transformers"
+            else "`get_state_dict` of Accelerate raises"
+        )
+        yield Finding(
+            _GATHER,
+            f"the weights are not gathered for saving: {outcome}",
+            "set `stage3_gather_16bit_weights_on_model_save` to true, or rebuild them with zero_to_fp32.py",
+            at="key" if value is None else "value",
+            fix=replace(_GATHER, True, "write true", safe=False) if value is not None else None,
+        )
+
+
+@rule(
+    "DS966",
+    "evaluation-key-missing",
+    "warning",
+    "advice",
+    judge="reader",
+    summary="Stage 3 under Lightning without `zero_allow_untested_optimizer`.",
+    explanation="""To validate, test or predict at stage 3 Lightning reads `zero_allow_untested_optimizer` from the
+    file without a default and raises a KeyError where it is absent. Either value will do.""",
+    source="lightning/pytorch/strategies/deepspeed.py:581",
+    bad={"zero_optimization": {"stage": 3}},
+    good={"zero_optimization": {"stage": 3}, "zero_allow_untested_optimizer": True},
+    context=Context(reader="lightning"),
+)
+def evaluation_key_missing(bound: Bound, context: Context) -> Iterator[Finding]:
+    absent = not bound.given("zero_allow_untested_optimizer")
+    if context.reader == "lightning" and absent and literal(bound, ("zero_optimization", "stage")) == 3:
+        yield Finding(
+            ("zero_allow_untested_optimizer",),
+            "Lightning raises a KeyError when it validates, tests or predicts at stage 3 without this key",
+            'add "zero_allow_untested_optimizer": true',
+        )
