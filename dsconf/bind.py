@@ -433,26 +433,46 @@ def _explain(
         return "range", f"{words} {problem['ctx'][bound]:g}", ()
     if kind in ("too_short", "too_long"):
         return "type", f"a list of {problem['ctx'].get('min_length', problem['ctx'].get('max_length'))} values", ()
-    choices = literals(cls.model_fields[name].annotation)
+    if kind == "string_too_short":
+        return "type", "a string that is not empty", ()
+    if kind == "string_pattern_mismatch":
+        return "type", f"a string that matches {problem['ctx']['pattern']}", ()
+    annotation = cls.model_fields[name].annotation
+    choices = literals(annotation) if only_literals(annotation) else ()
     if choices and kind in ("literal_error", "string_type", "int_type", "bool_type", "enum"):
         return "choice", one_of(choices), choices
-    return "type", describe(cls.model_fields[name].annotation) if not _inner(problem) else _TYPES.get(kind, kind), ()
+    return "type", describe(annotation) if not _inner(problem) else _TYPES.get(kind, kind), ()
 
 
 def literals(annotation: Any) -> tuple[str, ...]:
     """The words that an annotation admits."""
     origin = get_origin(annotation)
     if origin is Literal:
-        return tuple(str(arg) for arg in get_args(annotation))
+        return tuple(_word(arg) for arg in get_args(annotation))
     if origin in (Annotated, Union, types.UnionType, list):
         args = get_args(annotation)[:1] if origin is Annotated else get_args(annotation)
         return tuple(word for arg in args for word in literals(arg))
     return ()
 
 
+def only_literals(annotation: Any) -> bool:
+    """Whether an annotation admits words and null only, or a list of words."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return only_literals(get_args(annotation)[0])
+    if origin in (Union, types.UnionType, list):
+        return all(only_literals(arg) for arg in get_args(annotation))
+    return origin is Literal or annotation is type(None)
+
+
+def _word(value: Any) -> str:
+    """A value as JSON spells it, strings without their quotes."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def one_of(choices: tuple[Any, ...]) -> str:
     """`"a"`, `"b"` or `"c"`."""
-    words = [f'"{item}"' if isinstance(item, str) else str(item) for item in choices]
+    words = [f'"{item}"' if isinstance(item, str) else _word(item) for item in choices]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 

@@ -126,13 +126,15 @@ def _run(rules: Iterable[Rule], bound: Bound, context: Context) -> tuple[Diagnos
         for path in (finding.path, *finding.covers):
             spoken[path] = min(rule.fallback, spoken.get(path, rule.fallback))
     diagnostics = [
-        _diagnostic(rule, finding, bound.document) for rule, finding in found if rule.fallback == spoken[finding.path]
+        _diagnostic(rule, finding, bound.document, context)
+        for rule, finding in found
+        if rule.fallback == spoken[finding.path]
     ]
     diagnostics.sort(key=lambda item: (item.location.offset if item.location else -1, _ORDER[item.severity], item.code))
     return tuple(diagnostics)
 
 
-def _diagnostic(rule: Rule, finding: Finding, document: Document) -> Diagnostic:
+def _diagnostic(rule: Rule, finding: Finding, document: Document, context: Context) -> Diagnostic:
     start, end = _place(document, finding.span or _span(document, finding.path, finding.at))
     related = tuple(_related(document, item) for item in finding.related)
     severity = finding.severity or rule.severity
@@ -151,6 +153,7 @@ def _diagnostic(rule: Rule, finding: Finding, document: Document) -> Diagnostic:
         phase=finding.phase or (rule.phase if (finding.effect or rule.effect) == "refused" else None),
         related=related,
         fix=finding.fix,
+        actor=finding.actor or (PROFILES[context.reader].name if rule.judge == "reader" else "DeepSpeed"),
     )
 
 

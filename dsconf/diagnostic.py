@@ -61,7 +61,8 @@ class Diagnostic:
     """One problem of one file.
 
     `path` leads to the key; `location` and `end_location` enclose the token that is wrong (None when the
-    configuration did not come from a text). `phase` says when DeepSpeed refuses, where it does.
+    configuration did not come from a text). `phase` says when DeepSpeed refuses, where it does. `actor`: who does
+    what `effect` says, if not DeepSpeed a program that reads the file before it.
     """
 
     code: str
@@ -78,6 +79,7 @@ class Diagnostic:
     phase: Phase | None = None
     related: tuple[Related, ...] = ()
     fix: Fix | None = None
+    actor: str = "DeepSpeed"
 
     @property
     def pointer(self) -> str:

@@ -52,7 +52,7 @@ def full(diagnostic: Diagnostic, document: Document, style: Style, *, origin: st
             lines.append(f"{margin} {style('=', '1;34')} {style('see', '1')}: {where}: {item.message}")
     if len(places) > _MOST_PLACES:
         lines.append(f"{margin} {style('=', '1;34')} {style('see', '1')}: {len(places) - _MOST_PLACES} more places")
-    lines.append(f"{margin} {style('=', '1;34')} {style('DeepSpeed', '1')}: {effect(diagnostic)}")
+    lines.append(f"{margin} {style('=', '1;34')} {style(diagnostic.actor, '1')}: {effect(diagnostic)}")
     if diagnostic.help:
         lines.append(f"{margin} {style('=', '1;34')} {style('help', '1;32')}: {diagnostic.help}")
     return "\n".join(lines) + "\n"

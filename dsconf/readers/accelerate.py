@@ -20,7 +20,6 @@ def _half(name: str) -> Any:
 ACCELERATE = Profile(
     name="Accelerate",
     version="1.15.0",
-    arguments="arguments of Accelerator",
     keys=(
         key("train_micro_batch_size_per_gpu", "the smallest batch size of the loaders given to `prepare`"),
         key(

@@ -19,7 +19,6 @@ def _clipping(arguments: Arguments) -> Any:
 LIGHTNING = Profile(
     name="Lightning",
     version="2.6.6",
-    arguments="arguments of Trainer",
     keys=(
         key("train_micro_batch_size_per_gpu", "the batch size of the training loader", fills=False, adds=True),
         key(

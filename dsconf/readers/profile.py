@@ -80,17 +80,16 @@ class Note:
 class Profile:
     """What one reader does with the file.
 
-    `name`, `version`: as people know it, and the release that this was seen in. `arguments`: what its own arguments
-    are called. `keys`: the keys that it fills, adds or compares. `auto`: what becomes of any other "auto", `refused`
-    or `passed` on to DeepSpeed. `needs_zero`: whether `zero_optimization` must be there, as an object. `refuses`: keys that it refuses whatever their value. `overrides`: keys that it writes
-    over. `drops`: keys that it does not pass on. `script_optimizer`: what an
-    `optimizer` in the file means for the one in the script. `defaults`: of its arguments. `section`: the part of a file of
-    arguments that holds them, where they may be in one.
+    `name`, `version`: as people know it, and the release that this was seen in. `keys`: the keys that it fills, adds or
+    compares. `auto`: what becomes of any other "auto", `refused` or `passed` on to DeepSpeed. `needs_zero`: whether
+    `zero_optimization` must be there, as an object. `refuses`: keys that it refuses whatever their value. `overrides`:
+    keys that it writes over. `drops`: keys that it does not pass on. `script_optimizer`: what an `optimizer` in the
+    file means for the one in the script. `defaults`: of its own arguments. `section`: the part of a file of arguments
+    that holds them, where they may be in one.
     """
 
     name: str
     version: str
-    arguments: str
     keys: tuple[Key, ...]
     auto: Literal["refused", "passed"]
     needs_zero: bool

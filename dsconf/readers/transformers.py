@@ -48,7 +48,6 @@ def _half(name: str) -> Value:
 TRANSFORMERS = Profile(
     name="Transformers",
     version="5.24.0",
-    arguments="TrainingArguments",
     keys=(
         key(
             "train_micro_batch_size_per_gpu",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     "error",
     "refused",
     phase="initialize",
+    fallback=-1,
     judge="reader",
     summary='"auto" at a key that the reader does not fill.',
     explanation="""Transformers and Accelerate replace "auto" at some keys and refuse to start while another one is
@@ -32,13 +33,13 @@ if TYPE_CHECKING:
     context=Context(reader="transformers"),
 )
 def auto_not_filled(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Auto, Misfit, Unknown
+    from dsconf.bind import Auto, Unknown
 
     profile = profile_of(context)
     if profile is None:
         return
     dropped = {fact.path for fact in bound.of(Auto) if fact.block.reader == "pydantic"}
-    foreign = {fact.path for kind in (Unknown, Misfit) for fact in bound.of(kind)}
+    foreign = {fact.path for fact in bound.of(Unknown)}
     if profile.auto == "refused":
         left = [path for path in _autos(bound) if path not in foreign and not fills(profile, path, bound)]
     else:
@@ -59,6 +60,7 @@ def auto_not_filled(bound: Bound, context: Context) -> Iterator[Finding]:
         "write the value, or remove the key to use DeepSpeed's default",
         at="value",
         related=tuple(Related(path, '"auto" here too') for path in left[1:]),
+        covers=tuple(left[1:]),
         effect="coerced" if passed_on else None,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconf.diagnostic import Effect, Path, Phase, Related, dotted
+from dsconf.readers import PROFILES
 from dsconf.rules.rule import Context, Finding, close_match, move, remove, rule, show
 
 if TYPE_CHECKING:
@@ -169,7 +170,8 @@ def _elsewhere(name: str, known: dict[str, tuple[Path, ...]]) -> str | None:
 def duplicate_key(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.source import Array, Node, Object, Span
 
-    last = "" if context.reader == "deepspeed" else "; the reader keeps the last value, silently"
+    reader = PROFILES.get(context.reader)
+    last = f"; {reader.name} keeps the last value, silently" if reader else ""
 
     def visit(node: Node, path: Path) -> Iterator[Finding]:
         if isinstance(node, Array):
@@ -188,6 +190,7 @@ def duplicate_key(bound: Bound, context: Context) -> Iterator[Finding]:
                         "keep one of the two",
                         span=member.key_span,
                         effect="ignored" if last else None,
+                        actor=reader.name if reader else "",
                     )
                 seen.setdefault(member.key, member.key_span)
                 yield from visit(member.value, here)

@@ -46,6 +46,8 @@ def literal(bound: Bound, path: Path) -> Any:
 def fills(profile: Profile, path: Path, bound: Bound) -> bool:
     """Whether the reader replaces "auto" at a path of this file."""
     found = profile.key(path)
+    if any(item.path == path for item in profile.overrides):
+        return True
     return found is not None and found.fills and all(bound.given(name) for name in found.needs)
 
 

@@ -52,6 +52,7 @@ class Finding:
 
     `at` says which token is wrong: the key or its value. Severity, effect and phase are the rule's unless
     given; `span` overrides the place, for problems of the text. `covers`: other paths that this speaks for.
+    `actor`: who does what `effect` says, where the rule's `judge` does not tell.
     """
 
     path: Path
@@ -65,6 +66,7 @@ class Finding:
     phase: Phase | None = None
     span: Span | None = None
     covers: tuple[Path, ...] = ()
+    actor: str = ""
 
 
 Check = Callable[["Bound", Context], Iterable[Finding]]
@@ -82,7 +84,8 @@ class Rule:
     `context`: what the examples are judged in. `swaps`: they show only on tensors that are large
     enough to be swapped to a drive. `mutes`: nothing reads what it speaks about, so the other rules are silent
     there and about everything inside. `judge`: who shows that the rule is right, DeepSpeed or another reader,
-    whose line `source` then is.
+    whose line `source` then is. `shown`: the examples show on one machine without a GPU what the rule says; where
+    they do not, reading `source` has to do.
     """
 
     code: str
@@ -104,6 +107,7 @@ class Rule:
     swaps: bool = False
     mutes: bool = False
     judge: Literal["deepspeed", "reader"] = "deepspeed"
+    shown: bool = True
 
     @property
     def url(self) -> str:
@@ -140,6 +144,7 @@ def rule(
     swaps: bool = False,
     mutes: bool = False,
     judge: Literal["deepspeed", "reader"] = "deepspeed",
+    shown: bool = True,
 ) -> Callable[[Check], Rule]:
     """Make a rule of the function that checks it."""
 
@@ -164,6 +169,7 @@ def rule(
             swaps=swaps,
             mutes=mutes,
             judge=judge,
+            shown=shown,
         )
 
     return record

@@ -78,6 +78,7 @@ def hjson_only(bound: Bound, context: Context) -> Iterator[Finding]:
             severity="error" if reader else None,
             effect="refused" if reader else None,
             phase="parse" if reader else None,
+            actor=reader.name if reader else "",
         )
 
 

@@ -262,7 +262,7 @@ def _lightning(arguments: Arguments, where: str) -> Iterator[Finding]:
 )
 def script_optimizer_lost(bound: Bound, context: Context) -> Iterator[Finding]:
     profile = profile_of(context)
-    if profile is None or context.optimizer in ("config", "none") or not bound.given("optimizer"):
+    if profile is None or context.optimizer in ("config", "none") or bound.config.optimizer is None:
         return
     if context.optimizer is None:
         yield Finding(

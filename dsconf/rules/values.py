@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from dsconf.diagnostic import Effect, Fix, Phase, dotted
@@ -30,7 +31,7 @@ def _fix(fact: Mismatch) -> Fix | None:
             if number.is_integer() or "whole" not in fact.expected:
                 value = int(number) if number.is_integer() and "whole" in fact.expected else number
                 return replace(fact.path, value, f"write {show(value)} without quotes", safe=False)
-    if isinstance(fact.value, float) and fact.expected.startswith("a whole number") and fact.value == fact.value:
+    if isinstance(fact.value, float) and fact.expected.startswith("a whole number") and isfinite(fact.value):
         return replace(fact.path, int(fact.value), f"write {int(fact.value)}", safe=False)
     return None
 
