@@ -24,6 +24,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from proof.notes import Notebook
+from proof.notes import Path as KeyPath
+
 Phase = Literal["parse", "initialize", "step", "save", "load", "done"]
 Optimizer = Literal["auto", "config", "client", "none"]
 Model = Literal["tiny", "big"]
@@ -37,6 +40,7 @@ class Verdict:
     """What the engine did. `phase` is the one that failed, or `done`; `hung` when it had to be killed.
 
     `losses` holds the loss of each forward pass of rank 0 and `weights` a digest of its weights after the last step.
+    `unread` holds the paths of the keys that rank 0 never looked up, the outermost ones.
     """
 
     phase: Phase
@@ -45,6 +49,7 @@ class Verdict:
     hung: bool = False
     losses: tuple[float, ...] = ()
     weights: str = ""
+    unread: tuple[KeyPath, ...] = ()
     log: str = field(default="", repr=False)
 
     @property
@@ -247,14 +252,16 @@ class _Rank:
         self.request = request
         self.phase: Phase = "parse"
         self.losses: list[float] = []
+        self.notes = Notebook()
 
     def verdict(self) -> Verdict:
         try:
+            self.notes.install()
             digest = self.go()
         except BaseException as error:
             text = "".join(traceback.format_exception(error))
             return Verdict(self.phase, type(error).__name__, str(error), losses=tuple(self.losses), log=text)
-        return Verdict("done", losses=tuple(self.losses), weights=digest)
+        return Verdict("done", losses=tuple(self.losses), weights=digest, unread=self.notes.unread())
 
     def go(self) -> str:
         import deepspeed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 import torch
 from torch import Tensor
 
@@ -37,11 +39,16 @@ class TrainingOrder:
     def _start(self, position: int) -> int:
         epoch, index = divmod(position, self._windows)
         if epoch != self._epoch:
-            generator = torch.Generator().manual_seed((self._seed << 32) + epoch)
+            generator = torch.Generator().manual_seed(_mix(self._seed, epoch))
             phase = torch.randint(self._length, (1,), generator=generator)
             self._starts = phase + self._length * torch.randperm(self._windows, generator=generator)
             self._epoch = epoch
         return int(self._starts[index])
+
+
+def _mix(*numbers: int) -> int:
+    """One seed from several numbers; of a seed, torch's generator heeds the lower 32 bits only."""
+    return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=4).digest(), "big")
 
 
 def rank_position(step: int, rank: int, world_size: int, count: int) -> int:

@@ -57,6 +57,8 @@ def refuse_unsupported_precision(ds_config: Mapping[str, Any]) -> None:
 
 def connect(place: Place) -> None:
     """Join the processes of the run; a process that has joined already stays as it is."""
+    # Before the first message between the processes: NCCL sends from the current device.
+    _accelerator.set_device(int(os.environ["LOCAL_RANK"]))
     with contextlib.redirect_stdout(io.StringIO()):
         deepspeed.init_distributed()
     distributed.barrier()

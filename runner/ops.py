@@ -42,7 +42,8 @@ def needed(ds_config: Mapping[str, Any], accelerator: str) -> list[str]:
         offloaded = devices["offload_optimizer"] != "none"
         builders += [name for name in [(_OFFLOADED if offloaded else _ON_DEVICE).get(kind)] if name]
     if "nvme" in devices.values():
-        builders += ["AsyncIOBuilder", "PinMemoryBuilder"]
+        # Loading the second loads the first, so that its lock must have been looked at by then.
+        builders += ["PinMemoryBuilder", "AsyncIOBuilder"]
     return builders
 
 
@@ -56,8 +57,8 @@ def load(ds_config: Mapping[str, Any], say: Callable[[str], None]) -> None:
 
     accelerator = cast(Any, get_accelerator())
     name = str(accelerator.device_name())
-    for builder_name in needed(ds_config, name):
-        builder: Any = accelerator.create_op_builder(builder_name)
+    builders: dict[str, Any] = {each: accelerator.create_op_builder(each) for each in needed(ds_config, name)}
+    for builder_name, builder in builders.items():
         if builder is None or type(builder).__name__ == "NotImplementedBuilder":
             optimizer = block(ds_config, "optimizer").get("type")
             raise CannotStart(
@@ -69,6 +70,7 @@ def load(ds_config: Mapping[str, Any], say: Callable[[str], None]) -> None:
                 "offloading to NVMe needs the headers of libaio, and they are not found: install libaio-dev "
                 "(Debian, Ubuntu) or libaio-devel (Fedora, RHEL), or set CFLAGS and LDFLAGS to where they are"
             )
+    for builder in builders.values():
         _load(builder, say)
 
 

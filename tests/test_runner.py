@@ -321,7 +321,7 @@ def test_a_missing_compiler_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         ("zero3_offload", ["optimizer=lion"], ["ShareMemCommBuilder", "CPULionBuilder"]),
         ("zero2", ["optimizer=adagrad"], ["ShareMemCommBuilder"]),
         ("zero2", ["+optimizer.params.torch_adam=true"], ["ShareMemCommBuilder"]),
-        ("zero3_nvme", [], ["ShareMemCommBuilder", "CPUAdamBuilder", "AsyncIOBuilder"]),
+        ("zero3_nvme", [], ["ShareMemCommBuilder", "CPUAdamBuilder", "PinMemoryBuilder", "AsyncIOBuilder"]),
     ],
 )
 def test_only_the_ops_that_the_run_loads_are_asked_for(preset: str, overrides: list[str], builders: list[str]) -> None:
