@@ -436,19 +436,19 @@ def _explain(
     if kind == "string_too_short":
         return "type", "a string that is not empty", ()
     if kind == "string_pattern_mismatch":
-        return "type", f"a string that matches {problem['ctx']['pattern']}", ()
+        return "type", "a name without dots", ()
     annotation = cls.model_fields[name].annotation
     choices = literals(annotation) if only_literals(annotation) else ()
     if choices and kind in ("literal_error", "string_type", "int_type", "bool_type", "enum"):
-        return "choice", one_of(choices), choices
+        return "choice", one_of(choices), tuple(map(_word, choices))
     return "type", describe(annotation) if not _inner(problem) else _TYPES.get(kind, kind), ()
 
 
-def literals(annotation: Any) -> tuple[str, ...]:
-    """The words that an annotation admits."""
+def literals(annotation: Any) -> tuple[Any, ...]:
+    """The words and numbers that an annotation admits."""
     origin = get_origin(annotation)
     if origin is Literal:
-        return tuple(_word(arg) for arg in get_args(annotation))
+        return get_args(annotation)
     if origin in (Annotated, Union, types.UnionType, list):
         args = get_args(annotation)[:1] if origin is Annotated else get_args(annotation)
         return tuple(word for arg in args for word in literals(arg))

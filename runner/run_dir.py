@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from itertools import count
 from pathlib import Path
 
 import yaml
@@ -51,11 +50,12 @@ def _make(path: Path) -> Path:
 
 def _make_new(presets: tuple[str, ...]) -> Path:
     name = "_".join([datetime.now().strftime("%Y-%m-%d_%H-%M-%S"), "+".join(presets) or "run"])
-    for attempt in count(1):
-        path = Path("runs") / (name if attempt == 1 else f"{name}_{attempt}")
+    path, attempt = Path("runs") / name, 1
+    while True:
         try:
             path.mkdir(parents=True)
         except FileExistsError:
-            continue
-        return path
-    raise AssertionError
+            attempt += 1
+            path = Path("runs") / f"{name}_{attempt}"
+        else:
+            return path

@@ -1,6 +1,6 @@
 """`weight_quantization`: integer weights for inference."""
 
-from typing import Literal
+from typing import Any, Literal
 
 from dsconf.models.block import Block, Int, key
 
@@ -35,7 +35,7 @@ class WeightQuantization(Block):
         doc="Quantize linear and embedding weights while `zero.Init` builds the model (ZeRO stage 3).",
         source=f"{_SOURCE}:92",
     )
-    post_init_quant: dict[str, GroupQuantization] = key(
+    post_init_quant: dict[str, Any] = key(
         {},
         doc="Quantize a finished fp16 model by DeepSpeed's helper function: part of a module's name, and how.",
         source=f"{_SOURCE}:93",

@@ -36,9 +36,9 @@ class Arguments:
         return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
     def whole(self, name: str) -> int | None:
-        """The value if it is a whole number."""
+        """The value if it is a whole number that a trainer can count to."""
         value = self.get(name)
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
+        return value if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63 else None
 
 
 #: What a key becomes under given arguments; None when they do not tell.

@@ -27,7 +27,7 @@ _WRITER = ("checkpoint", "writer")
     they hold more. What works is stage 0 with `data_parallel`, and stage 3 saving with `decoupled`.""",
     source="runtime/model_checkpointing/data_parallel_writer_factory.py:95",
     bad={"checkpoint": {"writer": {"type": "python"}}},
-    good={"checkpoint": {"writer": {"type": "python", "data_parallel": "replica"}}},
+    good={"zero_optimization": {"stage": 3}, "checkpoint": {"writer": {"type": "python", "decoupled": True}}},
 )
 def checkpoint_writer_fails(bound: Bound, context: Context) -> Iterator[Finding]:
     checkpoint = bound.config.checkpoint
@@ -113,7 +113,7 @@ def checkpoint_option_unread(bound: Bound, context: Context) -> Iterator[Finding
     empty, and loading them fails.""",
     source="runtime/model_checkpointing/writer_factory.py:40",
     bad={"checkpoint": {"writer": {"type": "mock", "data_parallel": "replica"}}},
-    good={"checkpoint": {"writer": {"type": "python", "data_parallel": "replica"}}},
+    good={"zero_optimization": {"stage": 3}, "checkpoint": {"writer": {"type": "python", "decoupled": True}}},
 )
 def mock_writer(bound: Bound, context: Context) -> Iterator[Finding]:
     checkpoint = bound.config.checkpoint
@@ -200,7 +200,7 @@ def datastates_switched_on(bound: Bound, context: Context) -> Iterator[Finding]:
     explanation="""The writer reads the environment variables CROSS_SIZE and CROSS_RANK, the number of machines and
     this one's number. Only the `deepspeed` launcher sets them; under `torchrun` and others the engine is not built.""",
     source="runtime/model_checkpointing/utils.py:76",
-    bad={"checkpoint": {"writer": {"type": "python", "data_parallel": "replica"}}},
+    bad={"zero_optimization": {"stage": 3}, "checkpoint": {"writer": {"type": "python", "decoupled": True}}},
     good={},
 )
 def checkpoint_writer_needs_launcher(bound: Bound, context: Context) -> Iterator[Finding]:

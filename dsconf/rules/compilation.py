@@ -189,6 +189,14 @@ def compile_conflict(bound: Bound, context: Context) -> Iterator[Finding]:
     block = bound.config.compile
     if block is None:
         return
+    passes = _passes(block)
+    if block.deepcompile and "autotp" in passes and len(passes) > 1:
+        yield Finding(
+            ("compile", "passes"),
+            "`engine.compile()` refuses the pass `autotp` beside another one",
+            "keep one pass",
+            at="value",
+        )
     for name, other in _conflicts(bound, block):
         yield Finding(
             ("compile", name),
@@ -217,12 +225,7 @@ def _conflicts(bound: Bound, block: Compile) -> Iterator[tuple[str, str]]:
         ):
             if clashes:
                 yield "autoep_non_moe", other
-    if not block.deepcompile:
-        return
-    passes = _passes(block)
-    if "autotp" in passes and len(passes) > 1:
-        yield "passes", "the other passes, where one of them is `autotp`"
-    if config.zero_stage != 3:
+    if not block.deepcompile or config.zero_stage != 3:
         return
     if block.offload_opt_states and elsewhere:
         yield "offload_opt_states", "`zero_optimization.offload_optimizer`"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dsconf.diagnostic import Edit, Fix, Related, dotted
+from dsconf.diagnostic import Edit, Fix, Path, Related, dotted
 from dsconf.rules.rule import Context, Finding, remove, rule, show
 
 if TYPE_CHECKING:
@@ -65,7 +65,17 @@ def tensor_parallel_off(bound: Bound, context: Context) -> Iterator[Finding]:
                 (_TP, name),
                 f"`{name}` has no effect: without `autotp_size` tensor parallelism is off",
                 'add "autotp_size" with the number of ranks that share a layer, or remove it',
+                # Only this key is left unread altogether; DeepSpeed checks the others even so.
+                covers=tuple(_faults_in(bound, (_TP, name))) if name == "partition_config" else (),
             )
+
+
+def _faults_in(bound: Bound, path: Path) -> Iterator[Path]:
+    from dsconf.bind import Mismatch, Missing, Unknown
+
+    for fact in (*bound.of(Mismatch), *bound.of(Missing), *bound.of(Unknown)):
+        if fact.path[: len(path)] == path:
+            yield fact.path
 
 
 @rule(
@@ -260,7 +270,7 @@ def hybrid_engine_option_unread(bound: Bound, context: Context) -> Iterator[Find
     "quantized-initialization-below-stage-3",
     "error",
     "ignored",
-    reads=("weight_quantization.quantized_initialization", "zero_optimization.stage"),
+    reads=("zero_optimization.stage",),
     summary="`quantized_initialization` below ZeRO stage 3.",
     explanation="""Weights are quantized by `zero.Init` while it builds the model, which happens under stage 3. It is
     meant for inference: a model quantized in this way cannot be trained.""",
@@ -274,12 +284,14 @@ def hybrid_engine_option_unread(bound: Bound, context: Context) -> Iterator[Find
     good={"zero_optimization": {"stage": 3}},
 )
 def quantized_initialization_below_stage_3(bound: Bound, context: Context) -> Iterator[Finding]:
-    block = bound.config.weight_quantization
+    from dsconf.source import Object
+
     stage = bound.config.zero_stage
-    if block and block.quantized_initialization and stage < 3:
-        path = ("weight_quantization", "quantized_initialization")
+    path = ("weight_quantization", "quantized_initialization")
+    if stage < 3 and isinstance(bound.node(path), Object):
         yield Finding(
             path,
             f"nothing is quantized: `{dotted(path[1:])}` needs ZeRO stage 3, and this is stage {show(stage)}",
             "raise the stage to 3 and build the model under `zero.Init`, or remove it",
+            covers=tuple(_faults_in(bound, path)),
         )

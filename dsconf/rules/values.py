@@ -28,7 +28,7 @@ def _fix(fact: Mismatch) -> Fix | None:
                 number = float(text.replace("_", ""))
             except ValueError:
                 return None
-            if number.is_integer() or "whole" not in fact.expected:
+            if isfinite(number) and (number.is_integer() or "whole" not in fact.expected):
                 value = int(number) if number.is_integer() and "whole" in fact.expected else number
                 return replace(fact.path, value, f"write {show(value)} without quotes", safe=False)
     if isinstance(fact.value, float) and fact.expected.startswith("a whole number") and isfinite(fact.value):
