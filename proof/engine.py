@@ -8,6 +8,7 @@ CPU says that it does not support fp16, and here it is told to try.
 from __future__ import annotations
 
 import logging
+import multiprocessing
 import os
 import pickle
 import select
@@ -241,6 +242,9 @@ def _child(writer: int, file: Path, rank: int, port: int, request: Request) -> N
         while view:
             view = view[os.write(writer, view) :]
     finally:
+        # Checkpoint writers of their own process would outlive the rank.
+        for process in multiprocessing.active_children():
+            process.kill()
         os._exit(0)
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     good={"gradient_clipping": 1.0},
 )
 def clipping_by_default(bound: Bound, context: Context) -> Iterator[Finding]:
-    if not bound.given("gradient_clipping"):
+    if context.reader == "deepspeed" and not bound.given("gradient_clipping"):
         yield Finding(
             (),
             "`gradient_clipping` is absent, so gradients are clipped to a norm of 1.0",
@@ -108,9 +108,10 @@ def never_prints(bound: Bound, context: Context) -> Iterator[Finding]:
 )
 def comms_logger_always_on(bound: Bound, context: Context) -> Iterator[Finding]:
     logger = bound.config.comms_logger
-    if logger is not None and not logger.enabled:
+    path = ("comms_logger", "enabled")
+    if logger is not None and not logger.enabled and bound.given(*path):
         yield Finding(
-            ("comms_logger", "enabled") if bound.given("comms_logger", "enabled") else ("comms_logger",),
+            path,
             "`comms_logger` is on because it is there, whatever `enabled` says",
             "remove the block to switch it off",
             fix=remove(("comms_logger",), "remove `comms_logger`", safe=False),
