@@ -67,6 +67,11 @@ INTENDED: tuple[Intended, ...] = (
         ("missing",),
         "looked up for a kind of schedule that cannot be chosen",
     ),
+    Intended(
+        "weight_quantization.post_init_quant.*",
+        ("missing",),
+        "free-form: only a helper function that the script calls looks into it, and no training does",
+    ),
     Intended("optimizer.params.Adam*.adamw_mode", ("missing",), "the engine passes it itself, from adam_w_mode"),
     Intended(
         "optimizer.params.max_grad_norm optimizer.params.Lamb.max_grad_norm",
