@@ -48,7 +48,7 @@ def _drift() -> int:
 
 def _rules() -> int:
     from proof.engine import Engine
-    from proof.rules import PROVABLE, UNPROVABLE, objections
+    from proof.rules import BY_SOURCE, PROVABLE, objections
 
     failed = 0
     with Engine() as engine:
@@ -59,7 +59,7 @@ def _rules() -> int:
                 print(f"{rule.code} {rule.name}: {objection}")
     print(f"{len(PROVABLE) - failed:6} rules proven by the engine")
     print(f"{failed:6} rules that it contradicts")
-    print(f"{len(UNPROVABLE):6} rules about other programs, by their source only")
+    print(f"{len(BY_SOURCE):6} rules that only the source shows: other programs, or what this machine lacks")
     return bool(failed)
 
 

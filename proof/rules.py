@@ -11,9 +11,9 @@ from dsconf.rules.rule import Rule
 from dsconf.source import plain, read_text
 from proof.engine import Engine, Verdict
 
-#: The rules about what DeepSpeed itself does; the others are about programs that read the file before it.
-PROVABLE = tuple(rule for rule in RULES if rule.judge == "deepspeed")
-UNPROVABLE = tuple(rule for rule in RULES if rule.judge != "deepspeed")
+#: The rules that the engine shows to be right on one machine without a GPU; for the others, reading `source` has to do.
+PROVABLE = tuple(rule for rule in RULES if rule.judge == "deepspeed" and rule.shown)
+BY_SOURCE = tuple(rule for rule in RULES if rule not in PROVABLE)
 
 
 def objections(rule: Rule, engine: Engine) -> Iterator[str]:
