@@ -23,15 +23,11 @@ def main() -> int:
     agree.add_argument("--seed", type=int, default=0, help="which ones (with --sweep)")
     options = parser.parse_args()
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    if options.command == "drift":
-        return _drift()
-    if options.command == "rules":
-        return _rules()
-    if not options.paths and options.sweep is None:
+    if options.command == "agree" and not options.paths and options.sweep is None:
         agree.error("name files or directories, or use --sweep")
     try:
-        return _agree(options)
-    except (OSError, ValueError) as error:
+        return _drift() if options.command == "drift" else _rules() if options.command == "rules" else _agree(options)
+    except (OSError, ValueError, RuntimeError) as error:
         print(f"proof: {error}", file=sys.stderr)
         return 2
 

@@ -14,6 +14,7 @@ from dsconf.bind import is_comment
 from dsconf.check import check
 from dsconf.diagnostic import Diagnostic, Path, dotted
 from dsconf.files import configs_in
+from dsconf.rules import find_rule
 from dsconf.rules.rule import Context
 from dsconf.source import Document, find, plain, read_bytes
 from proof.engine import NVME_PLACEHOLDERS, Engine, Verdict
@@ -114,6 +115,8 @@ class Judges:
         found = list(_when_trained(document, diagnostics, verdict))
         if not found:
             found = [("false alarm", why) for why in self.falsely_ignored(document, diagnostics, verdict)]
+        # What speaks against agreement comes first.
+        found.sort(key=lambda item: -OUTCOMES.index(item[0]))
         return Comparison(case, *found[0]) if found else Comparison(case, "accepted by both")
 
     def run(self, text: str, optimizer: Literal["config", "client"]) -> Verdict | None:
@@ -156,8 +159,10 @@ def _when_trained(
 ) -> Iterator[tuple[Outcome, str]]:
     for item in diagnostics:
         if item.severity == "error" and item.effect in ("refused", "hangs"):
-            yield "false alarm", _said(item)
-    flagged = [_place(document, item.path) for item in diagnostics if item.severity != "info"]
+            rule = find_rule(item.code)
+            yield "false alarm" if rule is None or rule.shown else "not shown here", _said(item)
+    places = [(item.path, *(other.path for other in item.related)) for item in diagnostics if item.severity != "info"]
+    flagged = [_place(document, path) for paths in places for path in paths]
     for path in verdict.unread:
         if not is_comment(str(path[-1])) and not any(_related(path, other) for other in flagged):
             yield "missed", f"nothing looks up {dotted(path)}"
