@@ -6,172 +6,18 @@ where, which block, what was expected. It judges nothing and says nothing to peo
 
 from __future__ import annotations
 
-import types
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin
+from typing import Annotated, Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from dsconf.diagnostic import Path
+from dsconf.facts import Auto, Bound, Coercion, Fact, Misfit, Mismatch, Missing, Old, OldForm, Unknown, UnknownTag
 from dsconf.models.block import WRAPS, Block, Retired
+from dsconf.models.shape import extras, shape, tag_values
+from dsconf.models.words import describe, literals, one_of, only_literals, word
 from dsconf.source import Array, Document, Member, Node, Object, Scalar, find, from_python, plain
-
-if TYPE_CHECKING:
-    from dsconf.models.config import DeepSpeedConfig
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """Something about the key at `path`, in a block of type `block`."""
-
-    path: Path
-    block: type[Block]
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown(Fact):
-    """A key that no type of this block has."""
-
-    auto: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Misfit(Fact):
-    """A key that this type of the block does not have, and `siblings` do."""
-
-    siblings: tuple[type[Block], ...] = ()
-    value: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Old(Fact):
-    """A key that a block once had. `clash`: its successor is there as well."""
-
-    retired: Retired = field(kw_only=True)
-    clash: bool = False
-    value: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class OldForm(Fact):
-    """`zero_optimization: true` or `false`, from before there were stages."""
-
-    value: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Auto(Fact):
-    """The string "auto" where DeepSpeed itself gives it no meaning."""
-
-
-@dataclass(frozen=True, slots=True)
-class Coercion(Fact):
-    """A value that DeepSpeed takes for another one."""
-
-    value: Any = None
-    becomes: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Mismatch(Fact):
-    """A value that does not fit its key. `kind` tells how; `expected` says what would."""
-
-    kind: Literal["type", "range", "choice"] = "type"
-    expected: str = ""
-    value: Any = None
-    choices: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Missing(Fact):
-    """A required key that is absent; `path` includes it."""
-
-
-@dataclass(frozen=True, slots=True)
-class UnknownTag(Fact):
-    """A `stage`, `device` or `type` that no type of the block has."""
-
-    value: Any = None
-    choices: tuple[Any, ...] = ()
-
-
-AnyFact = TypeVar("AnyFact", bound=Fact)
-
-
-@dataclass(slots=True)
-class Bound:
-    """A configuration, as far as it could be typed, and the facts about the rest."""
-
-    document: Document
-    block: Block
-    facts: list[Fact]
-    broken: set[Path]
-
-    @property
-    def config(self) -> DeepSpeedConfig:
-        """The configuration, as far as it could be typed."""
-        return cast("DeepSpeedConfig", self.block)
-
-    def of(self, kind: type[AnyFact]) -> Iterator[AnyFact]:
-        """The facts of one kind, in the order of the text."""
-        return (fact for fact in self.facts if type(fact) is kind)
-
-    def without(self, unread: Sequence[Path]) -> Bound:
-        """The same, without the blocks that nothing reads and without facts about what is in them."""
-        facts = [fact for fact in self.facts if not within(fact.path, unread)]
-        block = self.block.model_copy(update={str(place[0]): None for place in unread if len(place) == 1})
-        return Bound(self.document, block, facts, self.broken)
-
-    def is_broken(self, path: Path) -> bool:
-        """Whether the value at a path, something in it or something around it could not be taken over."""
-        return any(bad[: len(path)] == path or path[: len(bad)] == bad for bad in self.broken)
-
-    def given(self, *path: str | int) -> bool:
-        """Whether the author wrote the key (even with a value that could not be taken over)."""
-        return self.node(path) is not None
-
-    def node(self, path: Path) -> Node | None:
-        """What stands at a path, the last one where a key stands twice."""
-        place = find(self.document.root, path) if self.document.root else None
-        return place.node if place else None
-
-
-def within(path: Path, places: Sequence[Path]) -> bool:
-    """Whether a path is one of some places or lies inside one."""
-    return any(path[: len(place)] == place for place in places)
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What a field holds: a scalar (or free-form value), a block, or a list or mapping of blocks."""
-
-    blocks: tuple[type[Block], ...]
-    container: Literal["", "list", "dict"]
-
-
-@cache
-def shape(cls: type[Block], name: str) -> Shape:
-    """The shape of a field, read from its annotation."""
-    return _shape_of(cls.model_fields[name].annotation)
-
-
-def _shape_of(annotation: Any) -> Shape:
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return _shape_of(get_args(annotation)[0])
-    if origin in (Union, types.UnionType):
-        shapes = [_shape_of(arg) for arg in get_args(annotation) if arg is not type(None)]
-        blocks = tuple(block for item in shapes for block in item.blocks)
-        return Shape(blocks, shapes[0].container if shapes else "")
-    if origin in (list, dict):
-        inner = _shape_of(get_args(annotation)[-1])
-        return Shape(inner.blocks, "list" if origin is list else "dict") if inner.blocks else Shape((), "")
-    if isinstance(annotation, type) and issubclass(annotation, Block):
-        return Shape((annotation,), "")
-    return Shape((), "")
 
 
 @cache
@@ -181,16 +27,6 @@ def _adapter(cls: type[Block], name: str) -> TypeAdapter[Any]:
     for item in info.metadata:
         annotation = Annotated[annotation, item]
     return TypeAdapter(annotation)
-
-
-def extras(info: FieldInfo) -> dict[str, Any]:
-    """What `key()` recorded beside Pydantic's own attributes."""
-    return cast("dict[str, Any]", info.json_schema_extra or {})
-
-
-def tag_values(cls: type[Block]) -> tuple[Any, ...]:
-    """The values of its tag that mean this type."""
-    return get_args(cls.model_fields[cls.tag].annotation) if cls.tag else ()
 
 
 def bind(document: Document, cls: type[Block]) -> Bound:
@@ -440,58 +276,8 @@ def _explain(
     annotation = cls.model_fields[name].annotation
     choices = literals(annotation) if only_literals(annotation) else ()
     if choices and kind in ("literal_error", "string_type", "int_type", "bool_type", "enum"):
-        return "choice", one_of(choices), tuple(map(_word, choices))
+        return "choice", one_of(choices), tuple(map(word, choices))
     return "type", describe(annotation) if not _inner(problem) else _TYPES.get(kind, kind), ()
-
-
-def literals(annotation: Any) -> tuple[Any, ...]:
-    """The words and numbers that an annotation admits."""
-    origin = get_origin(annotation)
-    if origin is Literal:
-        return get_args(annotation)
-    if origin in (Annotated, Union, types.UnionType, list):
-        args = get_args(annotation)[:1] if origin is Annotated else get_args(annotation)
-        return tuple(word for arg in args for word in literals(arg))
-    return ()
-
-
-def only_literals(annotation: Any) -> bool:
-    """Whether an annotation admits words and null only, or a list of words."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return only_literals(get_args(annotation)[0])
-    if origin in (Union, types.UnionType, list):
-        return all(only_literals(arg) for arg in get_args(annotation))
-    return origin is Literal or annotation is type(None)
-
-
-def _word(value: Any) -> str:
-    """A value as JSON spells it, strings without their quotes."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def one_of(choices: tuple[Any, ...]) -> str:
-    """`"a"`, `"b"` or `"c"`."""
-    words = [f'"{item}"' if isinstance(item, str) else _word(item) for item in choices]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
-
-
-def describe(annotation: Any) -> str:
-    """An annotation in words: `a whole number or null`."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return describe(get_args(annotation)[0])
-    if origin in (Union, types.UnionType):
-        words = dict.fromkeys(describe(arg) for arg in get_args(annotation) if arg is not type(None))
-        if "a number" in words:
-            words.pop("a whole number", None)
-        return " or ".join(words)
-    if origin is Literal:
-        return one_of(get_args(annotation))
-    if origin is list:
-        return "a list"
-    names = {int: "a whole number", float: "a number", bool: "true or false", str: "a string", type(None): "null"}
-    return names.get(annotation, "an object")
 
 
 def _inner(problem: Any) -> Path:

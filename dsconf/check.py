@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
-from dsconf.bind import Bound, bind, shape, tag_values, within
+from dsconf.bind import bind
 from dsconf.diagnostic import ConfigError, Diagnostic, Path, Related
+from dsconf.facts import Bound, within
 from dsconf.models.block import Block
 from dsconf.models.config import DeepSpeedConfig
 from dsconf.models.index import home
+from dsconf.models.shape import shape, tag_values
 from dsconf.readers import PROFILES
 from dsconf.rules import RULES
 from dsconf.rules.rule import Context, Finding, Rule, findings_of

@@ -60,10 +60,11 @@ def _indented(example: Any) -> str:
 
 def key_page(word: str) -> str | None:
     """What a key is: type, default, range, documentation and source, at each place where it lives."""
-    from dsconf.bind import describe, extras, tag_values
     from dsconf.diagnostic import dotted
     from dsconf.models.config import DeepSpeedConfig
     from dsconf.models.index import walk
+    from dsconf.models.shape import extras, tag_values
+    from dsconf.models.words import describe
 
     wanted = tuple(word.strip(".").split("."))
     sections: dict[tuple[str, str], list[str]] = {}

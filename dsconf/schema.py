@@ -69,7 +69,7 @@ def check_against_schema(values: Mapping[str, Any]) -> None:
 
 
 def _block(cls: Any, raw: dict[str, Any], variant: Variant) -> dict[str, Any]:
-    from dsconf.bind import extras, shape
+    from dsconf.models.shape import extras, shape
 
     properties: dict[str, Any] = {}
     for name, info in cls.model_fields.items():

@@ -15,9 +15,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from dsconf.bind import shape, tag_values
 from dsconf.models.block import Block, Retired
 from dsconf.models.config import DeepSpeedConfig
+from dsconf.models.shape import shape, tag_values
 from proof.lookups import EACH, UNKNOWN, Lookups, Path
 
 _METRICS: Path = ("data_efficiency", "data_sampling", "curriculum_learning", "curriculum_metrics", EACH)

@@ -7,9 +7,9 @@ from functools import cache
 
 from pydantic.fields import FieldInfo
 
-from dsconf.bind import shape
 from dsconf.diagnostic import Path
 from dsconf.models.block import Block
+from dsconf.models.shape import shape
 
 
 def walk(cls: type[Block], path: Path = ()) -> Iterator[tuple[Path, type[Block], FieldInfo]]:

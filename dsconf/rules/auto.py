@@ -11,7 +11,7 @@ from dsconf.rules.readers import fills, literal, profile_of
 from dsconf.rules.rule import Context, Finding, rule
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
 
 
 @rule(
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     context=Context(reader="transformers"),
 )
 def auto_not_filled(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Auto, Unknown
+    from dsconf.facts import Auto, Unknown
 
     profile = profile_of(context)
     if profile is None:

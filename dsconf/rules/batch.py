@@ -10,8 +10,8 @@ from dsconf.diagnostic import Related
 from dsconf.rules.rule import Context, Finding, replace, rule
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
     from dsconf.diagnostic import Fix
+    from dsconf.facts import Bound
 
 _TOTAL, _MICRO, _STEPS = "train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"
 _TRIAD = (_TOTAL, _MICRO, _STEPS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from dsconf.rules.rule import Context, Finding, remove, replace, rule
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
 
 _WRITER = ("checkpoint", "writer")
 

@@ -9,7 +9,7 @@ from dsconf.diagnostic import Edit, Fix, Phase, Related
 from dsconf.rules.rule import Context, Finding, remove, rule
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
     from dsconf.models.compile import Compile
 
 #: Settings that only the passes of stage 3 read.

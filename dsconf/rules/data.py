@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dsconf.rules.rule import Context, Finding, rule
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
 
 _SAMPLING = ("data_efficiency", "data_sampling")
 _CURRICULUM = (*_SAMPLING, "curriculum_learning")

@@ -9,7 +9,7 @@ from dsconf.diagnostic import Related
 from dsconf.rules.rule import Context, Finding, remove, rule, show
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
     from dsconf.models.config import DeepSpeedConfig
 
 

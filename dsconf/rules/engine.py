@@ -10,7 +10,7 @@ from dsconf.rules.offload import offload_device
 from dsconf.rules.rule import Context, Finding, remove, rule
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
 
 
 @rule(

@@ -9,7 +9,7 @@ from dsconf.diagnostic import Path
 from dsconf.rules.rule import Context, Finding, remove, rule
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
     from dsconf.models.expert_parallel import ExpertParallel
 
 _EP = "expert_parallel"

@@ -11,7 +11,7 @@ from dsconf.rules.rule import Context, Finding, remove, rule, show
 from dsconf.rules.zero import stage_place
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
     from dsconf.models.config import DeepSpeedConfig
 
 

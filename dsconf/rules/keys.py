@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from dsconf.diagnostic import Effect, Path, Phase, Related, dotted
 from dsconf.readers import PROFILES
-from dsconf.rules.rule import Context, Finding, close_match, move, remove, rule, show
+from dsconf.rules.rule import Context, Finding, close_match, move, rule
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
     from dsconf.models.block import Block
 
 #: What DeepSpeed does with a key that a block does not have, by how it reads the block.
@@ -50,7 +50,7 @@ def _candidates(block: type[Block]) -> list[str]:
     good={"gradient_accumulation_steps": 8},
 )
 def unknown_key(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Unknown
+    from dsconf.facts import Unknown
 
     strangers: dict[Path, list[Unknown]] = {}
     for fact in bound.of(Unknown):
@@ -106,7 +106,7 @@ def unknown_key(bound: Bound, context: Context) -> Iterator[Finding]:
     good={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
 )
 def misplaced_key(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Unknown
+    from dsconf.facts import Unknown
     from dsconf.models.index import homes
 
     known = homes()
@@ -200,179 +200,6 @@ def duplicate_key(bound: Bound, context: Context) -> Iterator[Finding]:
 
 
 @rule(
-    "DS104",
-    "removed-key",
-    "error",
-    "refused",
-    phase="parse",
-    block=True,
-    summary="A key of a feature that this DeepSpeed no longer has.",
-    explanation="""DeepSpeed 0.19 dropped several features and refuses a file that still names one, whatever its
-    value: a block left behind would otherwise be ignored and the model trained without it.""",
-    source="runtime/config.py:79",
-    bad={"elasticity": {"enabled": False}},
-    good={"train_batch_size": 2, "gradient_accumulation_steps": 1},
-)
-def removed_key(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Old
-
-    for fact in bound.of(Old):
-        if fact.retired.status == "removed":
-            yield Finding(
-                fact.path,
-                f"`{fact.path[-1]}` was removed from DeepSpeed; the file is refused while it is there",
-                f"remove it: {fact.retired.advice}",
-                fix=remove(fact.path, "remove it", safe=False),
-            )
-
-
-@rule(
-    "DS105",
-    "deprecated-key",
-    "warning",
-    "deprecated",
-    block=True,
-    summary="An old key that still works.",
-    explanation="""DeepSpeed translates the old key and warns. The compiler writes the new one.""",
-    source="runtime/config_utils.py:60",
-    bad={"zero_optimization": {"stage": 2, "cpu_offload": True}},
-    good={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
-)
-def deprecated_key(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Old, OldForm
-
-    for form in bound.of(OldForm):
-        stage = int(form.value)
-        yield Finding(
-            form.path,
-            f"`zero_optimization: {show(form.value)}` dates from before there were stages; it means stage {stage}",
-            f'write {{"stage": {stage}}}',
-            at="value",
-        )
-    for fact in bound.of(Old):
-        old = fact.retired
-        if old.status != "deprecated" or fact.clash:
-            continue
-        value = fact.value if old.values is None else old.values.get(fact.value) if _hashable(fact.value) else None
-        yield Finding(
-            fact.path,
-            f"`{old.key}` is deprecated; DeepSpeed translates it to `{old.becomes}`",
-            f"write `{old.becomes}`: {show(value)}" if value is not None else "remove it: it switches nothing on",
-        )
-
-
-def _hashable(value: object) -> bool:
-    return not isinstance(value, (list, dict))
-
-
-@rule(
-    "DS106",
-    "two-spellings",
-    "error",
-    "refused",
-    phase="parse",
-    block=True,
-    summary="An old and a new spelling of one setting together.",
-    explanation="""DeepSpeed takes one or the other. With both it refuses the block, and for some pairs names
-    the key that is right.""",
-    source="runtime/config_utils.py:60",
-    bad={"zero_optimization": {"stage": 2, "cpu_offload": True, "offload_optimizer": {"device": "cpu"}}},
-    good={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
-)
-def two_spellings(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Old
-
-    for fact in bound.of(Old):
-        old = fact.retired
-        if not fact.clash or old.becomes is None or old.status == "removed":
-            continue
-        ignored = fact.block.reader != "pydantic"
-        yield Finding(
-            fact.path,
-            f"`{old.key}` is an old spelling of `{old.becomes}`, which is here as well; "
-            + ("DeepSpeed reads the new one only" if ignored else "DeepSpeed refuses the two together"),
-            f"remove `{old.key}`",
-            related=(Related((*fact.path[:-1], old.becomes), "the current spelling"),),
-            fix=remove(fact.path, f"remove `{old.key}`", safe=not ignored),
-            effect="ignored" if ignored else None,
-        )
-
-
-@rule(
-    "DS107",
-    "renamed-key",
-    "info",
-    "advice",
-    block=True,
-    summary="A key under a second name that DeepSpeed also reads.",
-    explanation="""Some keys have two names. Both work; guides, tools and the compiler use one.""",
-    source="runtime/config_utils.py:109",
-    bad={"zero_optimization": {"stage": 3, "prefetch_bucket_size": 1000000}},
-    good={"zero_optimization": {"stage": 3, "stage3_prefetch_bucket_size": 1000000}},
-)
-def renamed_key(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Old
-
-    for fact in bound.of(Old):
-        old = fact.retired
-        if old.status == "renamed" and old.becomes and not fact.clash:
-            yield Finding(
-                fact.path,
-                f"`{old.key}` is read, but its usual name is `{old.becomes}`",
-                f"rename it to `{old.becomes}`",
-                fix=move(fact.path, (*fact.path[:-1], old.becomes), f"rename it to `{old.becomes}`"),
-            )
-
-
-@rule(
-    "DS108",
-    "dead-key",
-    "warning",
-    "ignored",
-    fallback=1,
-    block=True,
-    summary="A key that DeepSpeed once read and no longer does.",
-    explanation="""The key does no harm and has no effect: nothing in this DeepSpeed reads it.""",
-    source="runtime/engine.py:1745",
-    bad={"disable_allgather": True},
-    good={},
-)
-def dead_key(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Old, extras
-
-    for fact in bound.of(Old):
-        old = fact.retired
-        if old.status == "dead" and not (old.becomes and fact.clash):
-            where = f"write `{old.becomes}` instead" if old.becomes else old.advice
-            yield Finding(fact.path, f"nothing reads `{old.key}` any more", where or "remove it", severity="error")
-    for path, name, block in _written(bound):
-        if path not in _ELSEWHERE and extras(type(block).model_fields[name]).get("dead"):
-            yield Finding(path, f"nothing reads `{name}`", "remove it", fix=remove(path, "remove it"))
-
-
-#: Dead keys that have a rule of their own.
-_ELSEWHERE = (
-    ("zero_optimization", "allgather_partitions"),
-    ("comms_logger", "enabled"),
-)
-
-
-def _written(bound: Bound) -> Iterator[tuple[Path, str, Block]]:
-    """Every key that was taken over, with the block that has it."""
-    from dsconf.models.block import Block
-
-    def visit(block: Block, path: Path) -> Iterator[tuple[Path, str, Block]]:
-        for name in type(block).model_fields:
-            if name in block.model_fields_set:
-                yield (*path, name), name, block
-                value = getattr(block, name)
-                if isinstance(value, Block):
-                    yield from visit(value, (*path, name))
-
-    yield from visit(bound.block, ())
-
-
-@rule(
     "DS109",
     "missing-key",
     "error",
@@ -388,7 +215,7 @@ def _written(bound: Bound) -> Iterator[tuple[Path, str, Block]]:
     good={"scheduler": {"type": "WarmupCosineLR", "params": {"warmup_num_steps": 10, "total_num_steps": 100}}},
 )
 def missing_key(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Missing, Unknown
+    from dsconf.facts import Missing, Unknown
 
     slips = {(*fact.path[:-1], close_match(str(fact.path[-1]), fact.block.model_fields)) for fact in bound.of(Unknown)}
     for fact in bound.of(Missing):
@@ -415,7 +242,7 @@ def missing_key(bound: Bound, context: Context) -> Iterator[Finding]:
     good={"bf16": {"enabled": True}, "zero_optimization": {"stage": 2}},
 )
 def unresolved_auto(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Auto
+    from dsconf.facts import Auto
 
     found = list(bound.of(Auto))
     if not found or context.reader != "deepspeed":

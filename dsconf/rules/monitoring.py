@@ -9,7 +9,7 @@ from dsconf.diagnostic import Edit, Fix, Path, dotted
 from dsconf.rules.rule import Context, Finding, remove, replace, rule
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
 
 _SAMPLING = ("data_efficiency", "data_sampling")
 _ROUTING = ("data_efficiency", "data_routing")

@@ -10,7 +10,7 @@ from dsconf.rules.data_types import precision
 from dsconf.rules.rule import Context, Finding, remove, replace, rule
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
 
 
 @rule(
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     good={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
 )
 def nvme_optimizer_below_stage_3(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import UnknownTag
+    from dsconf.facts import UnknownTag
     from dsconf.models.offload import CpuOptimizerOffload
 
     for fact in bound.of(UnknownTag):
@@ -58,7 +58,7 @@ def nvme_optimizer_below_stage_3(bound: Bound, context: Context) -> Iterator[Fin
     good={"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}},
 )
 def nvme_without_path(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Missing
+    from dsconf.facts import Missing
 
     for fact in bound.of(Missing):
         if fact.path[-1] == "nvme_path":

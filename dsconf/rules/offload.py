@@ -10,7 +10,7 @@ from dsconf.rules.rule import Context, Finding, remove, rule, show
 from dsconf.rules.zero import stage_of
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
 
 _OFFLOADS = ("offload_optimizer", "offload_param")
 
@@ -42,7 +42,7 @@ def _is_offloading(value: object) -> bool:
     good={"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}},
 )
 def offload_param_below_stage_3(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Misfit, Old
+    from dsconf.facts import Misfit, Old
 
     found = [(fact.path, fact.block, fact.value) for fact in bound.of(Misfit) if fact.path[-1] == "offload_param"]
     old = {fact.path for fact in bound.of(Old)}
@@ -77,7 +77,7 @@ def offload_param_below_stage_3(bound: Bound, context: Context) -> Iterator[Find
     good={"zero_optimization": {"stage": 1, "offload_optimizer": {"device": "cpu"}}},
 )
 def offload_optimizer_at_stage_0(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Misfit
+    from dsconf.facts import Misfit
 
     for fact in bound.of(Misfit):
         if fact.path[-1] in ("offload_optimizer", "cpu_offload") and stage_of(fact.block) == 0:
@@ -106,7 +106,8 @@ def offload_optimizer_at_stage_0(bound: Bound, context: Context) -> Iterator[Fin
     good={"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}},
 )
 def option_of_another_device(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Misfit, tag_values
+    from dsconf.facts import Misfit
+    from dsconf.models.shape import tag_values
 
     for fact in bound.of(Misfit):
         if fact.block.tag != "device" or fact.path[-1] == "ratio":
@@ -140,7 +141,7 @@ def option_of_another_device(bound: Bound, context: Context) -> Iterator[Finding
     good={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
 )
 def nvme_option_below_stage_3(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Misfit, Unknown
+    from dsconf.facts import Misfit, Unknown
     from dsconf.models.offload import CpuOptimizerOffload3, NvmeOptimizerOffload
 
     later = {**CpuOptimizerOffload3.model_fields, **NvmeOptimizerOffload.model_fields}

@@ -11,7 +11,7 @@ from dsconf.rules.offload import OFFLOADABLE, offload_device
 from dsconf.rules.rule import Context, Finding, close_match, remove, replace, rule, show
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
 
 #: Names of classes and packages that people write as the type, and the type that leads to them.
 _CLASSES = {
@@ -46,7 +46,7 @@ _ONE_BIT = ("onebitadam", "zerooneadam", "onebitlamb")
     good={"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}},
 )
 def unknown_optimizer(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import UnknownTag
+    from dsconf.facts import UnknownTag
 
     for fact in bound.of(UnknownTag):
         if fact.path != ("optimizer", "type"):
@@ -92,7 +92,7 @@ def unknown_optimizer(bound: Bound, context: Context) -> Iterator[Finding]:
     good={"optimizer": {"type": "AdamW", "params": {"lr": 0.001}}, "zero_optimization": {"stage": 1}},
 )
 def optimizer_without_type(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Missing
+    from dsconf.facts import Missing
 
     for fact in bound.of(Missing):
         if fact.path == ("optimizer", "type"):

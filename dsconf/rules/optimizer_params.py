@@ -10,7 +10,7 @@ from dsconf.rules.offload import offload_device
 from dsconf.rules.rule import Context, Finding, close_match, move, remove, rule
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
     from dsconf.models.block import Block
 
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     good={"optimizer": {"type": "AdamW", "params": {"lr": 0.001, "betas": [0.9, 0.999]}}},
 )
 def unknown_optimizer_parameter(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Unknown
+    from dsconf.facts import Unknown
 
     optimizer = bound.config.optimizer
     for fact in bound.of(Unknown):
@@ -77,7 +77,7 @@ def learning_rate_absent(bound: Bound, context: Context) -> Iterator[Finding]:
 
 
 def _params_of(optimizer: Block) -> type[Block]:
-    from dsconf.bind import shape
+    from dsconf.models.shape import shape
 
     return shape(type(optimizer), "params").blocks[0]
 

@@ -9,7 +9,7 @@ from dsconf.diagnostic import Edit, Fix, Path, Related, dotted
 from dsconf.rules.rule import Context, Finding, remove, rule, show
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
 
 _TP = "tensor_parallel"
 _SIZE = (_TP, "autotp_size")
@@ -30,7 +30,7 @@ _SIZE = (_TP, "autotp_size")
     good={"tensor_parallel": {"autotp_size": 1}},
 )
 def tensor_parallel_off(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import extras
+    from dsconf.models.shape import extras
 
     block = bound.config.tensor_parallel
     if block is None:
@@ -71,7 +71,7 @@ def tensor_parallel_off(bound: Bound, context: Context) -> Iterator[Finding]:
 
 
 def _faults_in(bound: Bound, path: Path) -> Iterator[Path]:
-    from dsconf.bind import Mismatch, Missing, Unknown
+    from dsconf.facts import Mismatch, Missing, Unknown
 
     for fact in (*bound.of(Mismatch), *bound.of(Missing), *bound.of(Unknown)):
         if fact.path[: len(path)] == path:

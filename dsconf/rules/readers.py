@@ -10,7 +10,7 @@ from dsconf.readers import PROFILES, Arguments, Key, Profile
 from dsconf.rules.rule import Context, Finding, replace, rule, show
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
     from dsconf.models.block import Block
 
 _TRANSFORMERS = Context(reader="transformers")
@@ -127,7 +127,7 @@ def _lost(item: Key, context: Context) -> str:
 
 def _default(bound: Bound, path: Path) -> Any:
     """DeepSpeed's default of a parameter of the optimizer or scheduler that the file has; None if it has neither."""
-    from dsconf.bind import shape
+    from dsconf.models.shape import shape
 
     if path[0] not in ("optimizer", "scheduler") or len(path) != 3:
         return None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from dsconf.diagnostic import Edit, Effect, Fix, Path, Phase, Related, Severity
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
     from dsconf.source import Span
 
 #: Where the page of each rule stands.

@@ -9,7 +9,7 @@ from dsconf.diagnostic import Related
 from dsconf.rules.rule import Context, Finding, close_match, move, replace, rule, show
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
 
 _OWN = ("WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle", "LRRangeTest")
 _COSINE = ("cosinelr", "cosine", "cosineannealing", "warmupcosine", "cosine_with_warmup", "cosinedecay")
@@ -29,7 +29,7 @@ _COSINE = ("cosinelr", "cosine", "cosineannealing", "warmupcosine", "cosine_with
     good={"scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 100, "warmup_num_steps": 10}}},
 )
 def unknown_scheduler(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import UnknownTag
+    from dsconf.facts import UnknownTag
 
     for fact in bound.of(UnknownTag):
         if fact.path != ("scheduler", "type") or fact.value is None:
@@ -59,7 +59,7 @@ def unknown_scheduler(bound: Bound, context: Context) -> Iterator[Finding]:
     good={"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 10, "warmup_max_lr": 0.001}}},
 )
 def scheduler_without_type(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Missing, UnknownTag
+    from dsconf.facts import Missing, UnknownTag
     from dsconf.source import Object
 
     node = bound.node(("scheduler",))
@@ -95,7 +95,7 @@ def scheduler_without_type(bound: Bound, context: Context) -> Iterator[Finding]:
     good={"scheduler": {"type": "WarmupLR", "params": {}}},
 )
 def scheduler_without_params(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Missing
+    from dsconf.facts import Missing
 
     for fact in bound.of(Missing):
         if fact.path == ("scheduler", "params"):
@@ -121,7 +121,7 @@ def scheduler_without_params(bound: Bound, context: Context) -> Iterator[Finding
     good={"scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 100, "warmup_num_steps": 10}}},
 )
 def unknown_scheduler_parameter(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Unknown
+    from dsconf.facts import Unknown
 
     scheduler = bound.config.scheduler
     for fact in bound.of(Unknown):
@@ -232,7 +232,7 @@ def torch_scheduler_under_zero(bound: Bound, context: Context) -> Iterator[Findi
     good={"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 10, "warmup_type": "linear"}}},
 )
 def unknown_warmup_type(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Mismatch
+    from dsconf.facts import Mismatch
 
     for fact in bound.of(Mismatch):
         if fact.path == ("scheduler", "params", "warmup_type"):

@@ -11,7 +11,7 @@ from dsconf.readers import PROFILES
 from dsconf.rules.rule import Context, Finding, rule, show
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound, Mismatch, UnknownTag
+    from dsconf.facts import Bound, Mismatch, UnknownTag
     from dsconf.source import Node, Scalar
 
 
@@ -116,7 +116,7 @@ def template_placeholder(bound: Bound, context: Context) -> Iterator[Finding]:
 
 
 def _wrong(bound: Bound) -> list[Mismatch | UnknownTag]:
-    from dsconf.bind import Mismatch, UnknownTag
+    from dsconf.facts import Mismatch, UnknownTag
 
     return [*bound.of(Mismatch), *bound.of(UnknownTag)]
 

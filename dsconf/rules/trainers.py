@@ -12,7 +12,7 @@ from dsconf.rules.readers import arguments_of, literal, place_of, profile_of
 from dsconf.rules.rule import Context, Finding, replace, rule
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound
+    from dsconf.facts import Bound
     from dsconf.readers import Arguments
 
 _GATHER = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")

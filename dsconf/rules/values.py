@@ -10,7 +10,7 @@ from dsconf.diagnostic import Effect, Fix, Phase, dotted
 from dsconf.rules.rule import Context, Finding, close_match, replace, rule, show
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound, Mismatch
+    from dsconf.facts import Bound, Mismatch
 
 
 def _refusal(fact: Mismatch) -> tuple[Effect, Phase]:
@@ -52,7 +52,7 @@ def _fix(fact: Mismatch) -> Fix | None:
     phase="parse",
 )
 def wrong_type(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Mismatch
+    from dsconf.facts import Mismatch
 
     for fact in bound.of(Mismatch):
         if fact.kind != "type" or _is_true_string(fact):
@@ -91,7 +91,7 @@ def _is_true_string(fact: Mismatch) -> bool:
     phase="parse",
 )
 def out_of_range(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Mismatch
+    from dsconf.facts import Mismatch
 
     for fact in bound.of(Mismatch):
         if fact.kind == "range":
@@ -121,7 +121,8 @@ def out_of_range(bound: Bound, context: Context) -> Iterator[Finding]:
     phase="parse",
 )
 def unknown_choice(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Mismatch, UnknownTag, one_of
+    from dsconf.facts import Mismatch, UnknownTag
+    from dsconf.models.words import one_of
 
     for fact in [*bound.of(Mismatch), *bound.of(UnknownTag)]:
         if isinstance(fact, Mismatch) and fact.kind != "choice":
@@ -154,7 +155,7 @@ def unknown_choice(bound: Bound, context: Context) -> Iterator[Finding]:
     good={"zero_allow_untested_optimizer": False},
 )
 def string_for_boolean(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Mismatch
+    from dsconf.facts import Mismatch
 
     for fact in bound.of(Mismatch):
         if not _is_true_string(fact):
@@ -196,7 +197,7 @@ def string_for_boolean(bound: Bound, context: Context) -> Iterator[Finding]:
     good={"zero_optimization": {"stage": 2, "reduce_bucket_size": 500000000}},
 )
 def coerced_value(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.bind import Coercion
+    from dsconf.facts import Coercion
 
     for fact in bound.of(Coercion):
         yield Finding(

@@ -9,7 +9,7 @@ from dsconf.diagnostic import Path, Related
 from dsconf.rules.rule import Context, Finding, remove, rule
 
 if TYPE_CHECKING:
-    from dsconf.bind import Bound, Misfit
+    from dsconf.facts import Bound, Misfit
     from dsconf.models.block import Block
 
 _ALLGATHER = ("allgather_partitions", "allgather_bucket_size")
@@ -17,14 +17,14 @@ _ALLGATHER = ("allgather_partitions", "allgather_bucket_size")
 
 def stage_of(block: type[Block]) -> Any:
     """The stage that a ZeRO type stands for; None for any other block."""
-    from dsconf.bind import tag_values
+    from dsconf.models.shape import tag_values
 
     return tag_values(block)[0] if block.tag == "stage" else None
 
 
 def _misfits(bound: Bound) -> Iterator[tuple[Misfit, str, int]]:
     """Keys of another stage: the fact, the key, the stage that the file has."""
-    from dsconf.bind import Misfit
+    from dsconf.facts import Misfit
 
     for fact in bound.of(Misfit):
         stage = stage_of(fact.block)

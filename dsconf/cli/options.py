@@ -1,0 +1,99 @@
+"""What several commands share: statuses, options, and the context that options describe."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dsconf.rules.rule import Context
+
+    #: What `add_subparsers` returns; commands register themselves there.
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]
+
+OK, FINDINGS, FAILED = 0, 1, 2
+
+
+def add_world_size(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--world-size", type=positive, metavar="N", help="number of ranks that the job runs on")
+
+
+def add_reader(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--for",
+        dest="reader",
+        choices=("deepspeed", "transformers", "accelerate", "lightning"),
+        default="deepspeed",
+        help="program that reads the file before DeepSpeed (default: none, DeepSpeed itself)",
+    )
+    parser.add_argument("--training-args", metavar="FILE", help="that program's own arguments, in JSON or YAML")
+
+
+def add_context(parser: argparse.ArgumentParser) -> None:
+    add_world_size(parser)
+    add_reader(parser)
+    parser.add_argument(
+        "--optimizer",
+        choices=("config", "client", "none"),
+        help="who brings the optimizer: the file, the script, nobody",
+    )
+    parser.add_argument("--device", choices=("cuda", "cpu"), help="kind of accelerator")
+
+
+def add_color(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto")
+
+
+def positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of ranks; write a whole number above 0")
+    return value
+
+
+def complain(message: str) -> int:
+    print(f"dsconf: {message}", file=sys.stderr)
+    return FAILED
+
+
+def context(options: argparse.Namespace) -> Context | str:
+    """What is known beside the file, or a line that says why not."""
+    from dsconf.rules.rule import Context
+
+    context = Context(
+        world_size=options.world_size,
+        optimizer=getattr(options, "optimizer", None),
+        device=getattr(options, "device", None),
+        reader=options.reader,
+    )
+    name: str | None = options.training_args
+    if name is None:
+        return context
+    if options.reader == "deepspeed":
+        return "--training-args needs to know whose they are; add --for transformers, accelerate or lightning"
+    from dsconf.training_args import TrainingArgsError, read_training_args
+
+    try:
+        return replace(context, training_args=read_training_args(name), training_args_file=name)
+    except TrainingArgsError as error:
+        return str(error)
+    except OSError as error:
+        return f"{name}: {(error.strerror or str(error)).lower()}"
+    except ValueError:
+        return f"{name!r}: not a file name"
+
+
+def wants_color(choice: str) -> bool:
+    if choice != "auto":
+        return choice == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

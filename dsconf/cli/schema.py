@@ -1,0 +1,25 @@
+"""`dsconf schema`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from dsconf.cli.options import OK
+
+if TYPE_CHECKING:
+    from dsconf.cli.options import Commands
+
+
+def register(commands: Commands) -> None:
+    parser = commands.add_parser("schema", help="print the JSON Schema")
+    parser.add_argument("--open", action="store_true", help="the one for editors, which lets unknown keys pass")
+    parser.set_defaults(command=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from dsconf.schema import committed
+
+    sys.stdout.write(committed("open" if options.open else "closed"))
+    return OK

@@ -1,0 +1,135 @@
+"""What binding a document to the models leaves: typed blocks, and facts about what did not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+from dsconf.diagnostic import Path
+from dsconf.source import Document, Node, find
+
+if TYPE_CHECKING:
+    from dsconf.models.block import Block, Retired
+    from dsconf.models.config import DeepSpeedConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """Something about the key at `path`, in a block of type `block`."""
+
+    path: Path
+    block: type[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown(Fact):
+    """A key that no type of this block has."""
+
+    auto: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit(Fact):
+    """A key that this type of the block does not have, and `siblings` do."""
+
+    siblings: tuple[type[Block], ...] = ()
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Old(Fact):
+    """A key that a block once had. `clash`: its successor is there as well."""
+
+    retired: Retired = field(kw_only=True)
+    clash: bool = False
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class OldForm(Fact):
+    """`zero_optimization: true` or `false`, from before there were stages."""
+
+    value: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Auto(Fact):
+    """The string "auto" where DeepSpeed itself gives it no meaning."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coercion(Fact):
+    """A value that DeepSpeed takes for another one."""
+
+    value: Any = None
+    becomes: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch(Fact):
+    """A value that does not fit its key. `kind` tells how; `expected` says what would."""
+
+    kind: Literal["type", "range", "choice"] = "type"
+    expected: str = ""
+    value: Any = None
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Missing(Fact):
+    """A required key that is absent; `path` includes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownTag(Fact):
+    """A `stage`, `device` or `type` that no type of the block has."""
+
+    value: Any = None
+    choices: tuple[Any, ...] = ()
+
+
+AnyFact = TypeVar("AnyFact", bound=Fact)
+
+
+@dataclass(slots=True)
+class Bound:
+    """A configuration, as far as it could be typed, and the facts about the rest."""
+
+    document: Document
+    block: Block
+    facts: list[Fact]
+    broken: set[Path]
+
+    @property
+    def config(self) -> DeepSpeedConfig:
+        """The configuration, as far as it could be typed."""
+        return cast("DeepSpeedConfig", self.block)
+
+    def of(self, kind: type[AnyFact]) -> Iterator[AnyFact]:
+        """The facts of one kind, in the order of the text."""
+        return (fact for fact in self.facts if type(fact) is kind)
+
+    def without(self, unread: Sequence[Path]) -> Bound:
+        """The same, without the blocks that nothing reads and without facts about what is in them."""
+        facts = [fact for fact in self.facts if not within(fact.path, unread)]
+        block = self.block.model_copy(update={str(place[0]): None for place in unread if len(place) == 1})
+        return Bound(self.document, block, facts, self.broken)
+
+    def is_broken(self, path: Path) -> bool:
+        """Whether the value at a path, something in it or something around it could not be taken over."""
+        return any(bad[: len(path)] == path or path[: len(bad)] == bad for bad in self.broken)
+
+    def given(self, *path: str | int) -> bool:
+        """Whether the author wrote the key (even with a value that could not be taken over)."""
+        return self.node(path) is not None
+
+    def node(self, path: Path) -> Node | None:
+        """What stands at a path, the last one where a key stands twice."""
+        place = find(self.document.root, path) if self.document.root else None
+        return place.node if place else None
+
+
+def within(path: Path, places: Sequence[Path]) -> bool:
+    """Whether a path is one of some places or lies inside one."""
+    return any(path[: len(place)] == place for place in places)
