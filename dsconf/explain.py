@@ -27,9 +27,6 @@ def suggestion(word: str) -> str | None:
 
 def rule_page(rule: Rule) -> str:
     """Everything that a rule's record holds, for people."""
-    from dsconf.render import DEEPSPEED
-
-    judge = f"DeepSpeed {DEEPSPEED}, deepspeed/{rule.source}" if rule.judge == "deepspeed" else rule.source
     effect = rule.effect + (f" at {rule.phase}" if rule.phase else "")
     return "\n".join(
         [
@@ -40,7 +37,9 @@ def rule_page(rule: Rule) -> str:
             rule.explanation,
             "",
             f"severity   {rule.severity}",
-            f"effect     {effect} ({judge})",
+            f"effect     {effect}",
+            f"evidence   {evidence(rule)}",
+            f"source     {'deepspeed/' if rule.judge == 'deepspeed' else ''}{rule.source}",
             f"page       {rule.url}",
             "",
             "Bad:",
@@ -51,6 +50,23 @@ def rule_page(rule: Rule) -> str:
             "",
         ]
     )
+
+
+def evidence(rule: Rule) -> str:
+    """What shows that a rule is right, in one line."""
+    from dsconf.render import DEEPSPEED
+
+    if rule.judge == "reader":
+        return "the source of the program that reads the file first"
+    if not rule.shown:
+        said = f" (`{rule.says}`)" if rule.says else ""
+        return f"the source of DeepSpeed {DEEPSPEED}{said}; one machine without a GPU cannot show it"
+    seen = {
+        "refused": f"stops at {rule.phase}: `{rule.says}`",
+        "hangs": "hangs",
+        "ignored": "trains, bit for bit as without the setting",
+    }
+    return f"DeepSpeed {DEEPSPEED} runs the bad example and {seen.get(rule.effect, 'trains')}; the good one trains"
 
 
 def _indented(example: Any) -> str:

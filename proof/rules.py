@@ -26,6 +26,8 @@ def objections(rule: Rule, engine: Engine) -> Iterator[str]:
     expected = rule.phase if rule.effect == "refused" else "step" if rule.effect == "hangs" else "done"
     if (bad.phase, bad.hung) != (expected, rule.effect == "hangs"):
         yield f"the bad example gets to {bad.phase} instead of {expected}: {bad.error}: {bad.message}"
+    elif rule.says not in (raised := " ".join(f"{bad.error}: {bad.message}".split())):
+        yield f"the engine does not say {rule.says!r} but {raised!r}"
     elif rule.effect == "ignored":
         without = _run(rule, _without(rule, text), engine)
         if (without.losses, without.weights) != (bad.losses, bad.weights):

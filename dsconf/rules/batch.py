@@ -25,6 +25,7 @@ _REACH = 1000
     "error",
     "refused",
     phase="parse",
+    says="AssertionError: Either train_batch_size or train_micro_batch_size_per_gpu needs to be provided",
     reads=_TRIAD,
     summary="No batch size at all.",
     explanation="""DeepSpeed needs `train_batch_size` or `train_micro_batch_size_per_gpu`; it works out the
@@ -57,6 +58,7 @@ def _is_null(bound: Bound, name: str) -> bool:
     "error",
     "refused",
     phase="parse",
+    says="AssertionError: Check batch related parameters.",
     reads=_TRIAD,
     summary="Three batch numbers that cannot all be true.",
     explanation="""`train_batch_size` must equal `train_micro_batch_size_per_gpu` times
@@ -130,6 +132,7 @@ def _set(name: str, value: int) -> Fix:
     "error",
     "refused",
     phase="parse",
+    says="AssertionError: Check batch related parameters.",
     reads=(*_TRIAD, "sequence_parallel_size", "tensor_parallel"),
     context=Context(world_size=2),
     summary="Batch numbers that do not fit the number of ranks.",

@@ -19,6 +19,7 @@ _WRITER = ("checkpoint", "writer")
     "error",
     "refused",
     phase="initialize",
+    says="AttributeError: 'UniversalParallelInfo' object has no attribute 'dp_rank'",
     reads=("checkpoint.writer", "zero_optimization.stage"),
     summary="`checkpoint.writer` where the fast writer does not work.",
     explanation="""Below stage 3 the writer needs `data_parallel`, or it fails when it is built, except with a
@@ -107,6 +108,7 @@ def checkpoint_option_unread(bound: Bound, context: Context) -> Iterator[Finding
     "error",
     "refused",
     phase="load",
+    says="EOFError",
     reads=("checkpoint.writer",),
     summary="A checkpoint writer that writes nothing.",
     explanation="""The writer of type `mock` measures everything but the writing: the files of a checkpoint are
@@ -160,6 +162,7 @@ def universal_checkpoint_without_zero(bound: Bound, context: Context) -> Iterato
     "error",
     "refused",
     phase="initialize",
+    says="RuntimeError: Please install DataStates",
     reads=("datastates_ckpt", "checkpoint.writer"),
     summary="`datastates_ckpt: null` switches it on.",
     explanation="""Anything but the value false selects the checkpoint engine of DataStates-LLM, null and an empty

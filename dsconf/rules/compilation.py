@@ -131,6 +131,7 @@ def deepcompile_without_zero(bound: Bound, context: Context) -> Iterator[Finding
     "error",
     "refused",
     phase="initialize",
+    says="AssertionError: managed_gradient_accumulation=False is not supported with DeepCompile",
     reads=("compile", "gradient_allreduce_op", "managed_gradient_accumulation"),
     summary="`deepcompile` beside a setting that it cannot be combined with.",
     explanation="""DeepCompile averages gradients and decides itself when an optimizer step is due, so it takes

@@ -54,6 +54,7 @@ _SCHEDULER = ("total_layer_num", "random_ltd_layer_num", "random_ltd_schedule")
     "error",
     "refused",
     phase="parse",
+    says="AssertionError: Dynamic batching is enabled, so max_tokens must be specified",
     reads=(".".join(_SAMPLING),),
     summary="Curriculum learning or dynamic batching without what it works by.",
     explanation="""Curriculum learning needs the metrics by which samples are easy or hard, dynamic batching the
@@ -88,6 +89,7 @@ def data_sampling_incomplete(bound: Bound, context: Context) -> Iterator[Finding
     "error",
     "refused",
     phase="initialize",
+    says="KeyError: 'random_ltd_layer_num'",
     reads=(".".join(_LTD),),
     summary="Random token dropping without a setting that it needs.",
     explanation="""Once `random_ltd` is enabled, its settings have no defaults. The engine reads them while it is built

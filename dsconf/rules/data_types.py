@@ -41,6 +41,7 @@ def accumulates_in_fp32(config: DeepSpeedConfig) -> bool:
     "error",
     "refused",
     phase="step",
+    says="RuntimeError: mixed dtype (CPU): expect parameter to have scalar type of Float",
     reads=("fp16.enabled", "bf16.enabled", "torch_autocast"),
     summary="`torch_autocast` in another type than the parameters.",
     explanation="""With bf16 on, parameters are bf16; autocast to float16 then feeds layers tensors of two
@@ -77,6 +78,7 @@ def autocast_dtype_conflict(bound: Bound, context: Context) -> Iterator[Finding]
     "error",
     "refused",
     phase="initialize",
+    says="NotImplementedError: unsupported mix of model_dtype=torch.bfloat16 and grad_accum_dtype=torch.float32",
     reads=("fp16.enabled", "bf16.enabled", "zero_optimization.stage", "data_types.grad_accum_dtype"),
     summary="Gradients accumulated in another type than the parameters, at stage 0.",
     explanation="""Without ZeRO the engine keeps gradients in the type of the parameters and refuses any other.""",
@@ -109,6 +111,7 @@ def grad_accumulation_dtype_without_zero(bound: Bound, context: Context) -> Iter
     "error",
     "refused",
     phase="initialize",
+    says="AssertionError: data_types.param_dtype='bf16' conflicts with the enabled precision mode (model",
     reads=("fp16.enabled", "bf16.enabled", "data_types.param_dtype"),
     summary="`data_types.param_dtype` that contradicts `fp16` and `bf16`.",
     explanation="""The type of the parameters is chosen by `fp16.enabled` and `bf16.enabled`, fp32 without either.

@@ -63,6 +63,7 @@ def negative_clipping(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="step",
+    says="ZeroDivisionError: integer modulo by zero",
     reads=("steps_per_print",),
     summary="`steps_per_print` of zero.",
     explanation="""DeepSpeed divides the step count by it, so 0 ends the job at the first step with a
@@ -124,6 +125,7 @@ def comms_logger_always_on(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="initialize",
+    says="AssertionError: Must specify the number of layers with contiguous memory checkpointing",
     reads=("activation_checkpointing",),
     summary="Contiguous activation checkpoints without what they need.",
     explanation="""One buffer for all saved activations needs them partitioned and needs to know how many layers
@@ -189,6 +191,7 @@ def allgather_size_unread(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="initialize",
+    says="ValueError: This op had not been implemented on CPU backend.",
     reads=("optimizer.type", "zero_optimization.stage", "zero_optimization.offload_optimizer"),
     context=Context(device="cpu"),
     summary="A feature that CPUs do not have.",

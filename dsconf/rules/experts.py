@@ -21,6 +21,7 @@ _EP = "expert_parallel"
     "error",
     "refused",
     phase="initialize",
+    says='ValueError: gate_up_impl="fused" runs the gate and up projections as one torch._grouped_mm, but',
     reads=(_EP, "tensor_parallel.autotp_size", "zero_optimization", "sequence_parallel_size", "compile.deepcompile"),
     summary="Expert parallelism beside a setting that it cannot be combined with.",
     explanation="""Some implementations work with one backend or layout only, groups of ranks have to divide the number

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     "error",
     "refused",
     phase="initialize",
+    says="AssertionError: pre-scale gradients is not yet supported with ZeRO-2 with reduce scatter enabled",
     reads=("zero_optimization.stage", "zero_optimization.reduce_scatter", "prescale_gradients"),
     summary="Gradients scaled before the sum, with reduce-scatter.",
     explanation="""Under stages 2 and 3 the reduce-scatter path averages by itself: `prescale_gradients` and a
@@ -56,6 +57,7 @@ def prescale_with_reduce_scatter(bound: Bound, context: Context) -> Iterator[Fin
     "error",
     "refused",
     phase="parse",
+    says="ValueError: gradient_allreduce_op='sum' is not supported with ZeRO stage 3",
     reads=("zero_optimization.stage", "gradient_allreduce_op"),
     summary='`gradient_allreduce_op: "sum"` under stage 3.',
     explanation="""Stage 3 can only average gradients.""",
@@ -80,6 +82,7 @@ def sum_under_stage_3(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="initialize",
+    says="ValueError: zero_optimization.compute_grad_norm=false requires gradient_clipping=0",
     reads=(
         "zero_optimization.stage",
         "zero_optimization.compute_grad_norm",
@@ -168,6 +171,7 @@ def prescale_unread(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="initialize",
+    says="AssertionError: managed_gradient_accumulation=False supports ZeRO overlap_comm only with ZeRO stage 2",
     reads=("managed_gradient_accumulation", "zero_optimization.stage"),
     summary="`managed_gradient_accumulation: false` with `overlap_comm` below stage 2.",
     explanation="""When the script decides itself which call of `step()` updates the weights, gradients may be
@@ -197,6 +201,7 @@ def unmanaged_accumulation_with_overlap(bound: Bound, context: Context) -> Itera
     "error",
     "refused",
     phase="step",
+    says="ZeroDivisionError: float division by zero",
     reads=("gradient_predivide_factor", "zero_optimization.stage", "zero_optimization.reduce_scatter"),
     summary="`gradient_predivide_factor` of zero.",
     explanation="""Gradients are divided by it.""",

@@ -45,6 +45,7 @@ def fp16_without_zero(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="parse",
+    says="ValidationError: 1 validation error for DeepSpeedFP16Config Value error, fp16.loss_scale_window",
     reads=("fp16.enabled", "fp16.loss_scale"),
     summary="A dynamic loss scale with a window or a floor of zero or less.",
     explanation="""With `loss_scale` 0 the scale is dynamic: DeepSpeed divides by `loss_scale_window` and lets
@@ -103,6 +104,7 @@ _DYNAMIC = ("initial_scale_power", "loss_scale_window", "hysteresis", "consecuti
     "error",
     "refused",
     phase="step",
+    says="OverflowError: int too big to convert",
     reads=("fp16.enabled", "fp16.loss_scale", "fp16.initial_scale_power"),
     summary="A first loss scale that does not fit a number.",
     explanation="""The dynamic scale starts as the whole number two to the power of `initial_scale_power`, which torch

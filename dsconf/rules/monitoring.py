@@ -119,6 +119,7 @@ def breakdown_on_with_profiler(bound: Bound, context: Context) -> Iterator[Findi
     "warning",
     "refused",
     phase="step",
+    says="SystemExit: None",
     reads=("autotuning",),
     summary="`autotuning.enabled` ends the process.",
     explanation="""An engine that finds the block enabled takes itself for one experiment of the autotuner: it

@@ -181,6 +181,7 @@ OFFLOADABLE = ("Adam", "AdamW", "Adagrad", "Lion")
     "error",
     "refused",
     phase="initialize",
+    says="AssertionError: You are using an untested ZeRO Optimizer.",
     reads=("zero_optimization.stage", "zero_optimization.offload_optimizer", "optimizer.type"),
     summary="Optimizer offload with an optimizer that has no CPU version.",
     explanation="""DeepSpeed has CPU versions of Adam, AdamW, Adagrad and Lion. Lamb exists on GPUs only and
@@ -230,6 +231,7 @@ def optimizer_not_offloadable(bound: Bound, context: Context) -> Iterator[Findin
     "error",
     "refused",
     phase="initialize",
+    says="AssertionError: Hybrid Optimizer Only Supports DeepSpeedCPUAdam",
     reads=("zero_optimization.offload_optimizer", "optimizer.type"),
     summary="Partial offload with an optimizer other than Adam.",
     explanation="""A `ratio` below 1 splits the step between CPU and accelerator, which only DeepSpeed's CPU
@@ -292,6 +294,7 @@ def offload_without_device(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="initialize",
+    says="ZeRORuntimeException: You are using ZeRO-Offload with a client provided optimizer (<class",
     reads=("zero_optimization.offload_optimizer", "zero_force_ds_cpu_optimizer"),
     context=Context(optimizer="client"),
     whole=True,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     "error",
     "refused",
     phase="parse",
+    says="DeepSpeedConfigError: Elastic training has been removed; the 'elasticity' configuration block is no",
     block=True,
     summary="A key of a feature that this DeepSpeed no longer has.",
     explanation="""DeepSpeed 0.19 dropped several features and refuses a file that still names one, whatever its
@@ -85,6 +86,7 @@ def _hashable(value: object) -> bool:
     "error",
     "refused",
     phase="parse",
+    says="AssertionError: Cannot provide deprecated parameter 'cpu_offload' and replacing parameter",
     block=True,
     summary="An old and a new spelling of one setting together.",
     explanation="""DeepSpeed takes one or the other. With both it refuses the block, and for some pairs names

@@ -37,6 +37,7 @@ _ONE_BIT = ("onebitadam", "zerooneadam", "onebitlamb")
     "error",
     "refused",
     phase="initialize",
+    says="AssertionError: FusedAdam is not a supported DeepSpeed Optimizer",
     summary="An optimizer that neither DeepSpeed nor torch knows.",
     explanation="""The type is one of DeepSpeed's own names, in any case (Adam, AdamW, Adagrad, Lamb, Lion,
     Muon, MuAdam, MuAdamW, MuSGD), or a class of `torch.optim` in its exact spelling. Whether Adam is the fused
@@ -84,6 +85,7 @@ def unknown_optimizer(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="initialize",
+    says="AssertionError: zero stage 1 requires an optimizer",
     summary="An optimizer block without `type`.",
     explanation="""Without a type DeepSpeed builds no optimizer and ignores the rest of the block. Stages 1 and
     2 then refuse to start, the others fail at the first backward pass.""",
@@ -109,6 +111,7 @@ def optimizer_without_type(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="initialize",
+    says="AssertionError: You are using an untested ZeRO Optimizer.",
     reads=("optimizer.type", "zero_optimization.stage", "zero_allow_untested_optimizer"),
     summary="ZeRO with an optimizer outside DeepSpeed's list.",
     explanation="""ZeRO knows Adam, AdamW, Adagrad, Lion and Muon. It refuses any other until
@@ -144,6 +147,7 @@ def untested_optimizer(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="initialize",
+    says="ValueError: Muon and reduce scatter cannot be used together",
     reads=("optimizer.type", "zero_optimization.stage", "zero_optimization.reduce_scatter"),
     summary="Muon under stage 3 with reduce-scatter.",
     explanation="""Muon needs whole gradients of its matrices. Under stage 3 it refuses to work with
@@ -174,6 +178,7 @@ def muon_with_reduce_scatter(bound: Bound, context: Context) -> Iterator[Finding
     "error",
     "refused",
     phase="step",
+    says="TypeError: LBFGS.step() missing 1 required positional argument: 'closure'",
     reads=("optimizer.type",),
     summary="A torch optimizer that DeepSpeed cannot step.",
     explanation="""L-BFGS needs a closure, which DeepSpeed does not pass; SparseAdam refuses the dense gradients
@@ -229,6 +234,7 @@ def optimizer_block_unused(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="initialize",
+    says="AssertionError: zero stage 1 requires an optimizer",
     reads=("zero_optimization.stage",),
     context=Context(optimizer="none"),
     whole=True,
@@ -332,6 +338,7 @@ def legacy_fusion_unread(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="initialize",
+    says="AssertionError: DeepSpeed lamb optimizer requires dynamic loss scaling",
     reads=("optimizer.type", "fp16.loss_scale"),
     summary="Lamb with a fixed loss scale.",
     explanation="""Lamb works with a dynamic loss scale only. DeepSpeed looks at `fp16.loss_scale` even where fp16 is

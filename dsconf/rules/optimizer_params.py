@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     "error",
     "refused",
     phase="initialize",
+    says="TypeError: FusedAdam.__init__() got an unexpected keyword argument 'beta'",
     summary="A parameter that the optimizer does not take.",
     explanation="""`params` become the keyword arguments of the optimizer's class. It raises a TypeError on a
     name that it does not know, when the engine is built.""",
@@ -88,6 +89,7 @@ def _params_of(optimizer: Block) -> type[Block]:
     "error",
     "refused",
     phase="initialize",
+    says="ValueError: 'max_grad_norm' is not supported as an optimizer parameter, please switch to using the",
     summary="`max_grad_norm` among the optimizer's parameters.",
     explanation="""Clipping is the engine's work, not the optimizer's: it is set by `gradient_clipping` at the
     top level. DeepSpeed refuses the old place.""",
@@ -138,6 +140,7 @@ def adam_w_mode_ignored(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="initialize",
+    says="RuntimeError: FusedAdam does not support the AMSGrad variant.",
     reads=("optimizer.type", "optimizer.params.amsgrad", "optimizer.params.torch_adam"),
     summary="AMSGrad with DeepSpeed's Adam.",
     explanation="""DeepSpeed's fused and CPU Adam have no AMSGrad variant and raise. torch's Adam has one.""",
@@ -190,6 +193,7 @@ def _class_of(bound: Bound) -> tuple[str, tuple[str, ...]]:
     "error",
     "refused",
     phase="initialize",
+    says="TypeError: FusedAdam.__init__() got an unexpected keyword argument 'foreach'",
     reads=("optimizer.type", "optimizer.params.torch_adam", "zero_optimization.offload_optimizer"),
     summary="A parameter of another class behind the same type.",
     explanation="""DeepSpeed has several classes behind Adam, AdamW, Adagrad and Lion: one on the accelerator, one for

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     "error",
     "refused",
     phase="parse",
+    says="AssertionError: bfloat16 and fp16 modes cannot be simultaneously enabled",
     reads=("fp16.enabled", "bf16.enabled"),
     summary="fp16 and bf16 both switched on.",
     explanation="""A model trains in one of the two.""",
@@ -70,6 +71,7 @@ def precision_not_enabled(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="parse",
+    says="AssertionError: Bf16_master_weights_and_grads is only supported with ZeRO Stage 1, 2, or 3.",
     reads=("fp16", "bf16", "zero_optimization.stage"),
     summary="16-bit master weights or optimizer states without what they need.",
     explanation="""16-bit master weights exist under ZeRO stages 1 to 3 only, and 16-bit optimizer states only
@@ -111,6 +113,7 @@ def master_weights_without_zero(bound: Bound, context: Context) -> Iterator[Find
     "error",
     "refused",
     phase="initialize",
+    says="AssertionError: Master weights feature requires ZeRO-2 Offload with DeepSpeedCPUAdam.",
     reads=("fp16", "bf16", "zero_optimization.stage", "zero_optimization.offload_optimizer", "optimizer.type"),
     summary="16-bit master weights without an offloaded CPU Adam.",
     explanation="""16-bit master weights work with the optimizer offloaded and DeepSpeed's CPU Adam, which the types

@@ -81,6 +81,7 @@ class Rule:
     `block`: the check needs one block only, so it also runs when a block is built on its own.
     `source`: the line of DeepSpeed 0.19.8 that decides.
     `bad`, `good`: examples, completed with `COMPLETION` where they do not set those keys (unless `whole`).
+    `says`: a part of what the engine raises when it refuses the bad example, white space folded.
     `context`: what the examples are judged in. `swaps`: they show only on tensors that are large
     enough to be swapped to a drive. `mutes`: nothing reads what it speaks about, so the other rules are silent
     there and about everything inside. `judge`: who shows that the rule is right, DeepSpeed or another reader,
@@ -99,6 +100,7 @@ class Rule:
     good: Any
     check: Check = field(repr=False)
     phase: Phase | None = None
+    says: str = ""
     reads: tuple[Path, ...] = ()
     fallback: int = 0
     block: bool = False
@@ -136,6 +138,7 @@ def rule(
     bad: Any,
     good: Any,
     phase: Phase | None = None,
+    says: str = "",
     reads: Iterable[str] = (),
     fallback: int = 0,
     block: bool = False,
@@ -161,6 +164,7 @@ def rule(
             good=good,
             check=check,
             phase=phase,
+            says=says,
             reads=tuple(tuple(item.split(".")) for item in reads),
             fallback=fallback,
             block=block,

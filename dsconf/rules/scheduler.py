@@ -21,6 +21,7 @@ _COSINE = ("cosinelr", "cosine", "cosineannealing", "warmupcosine", "cosine_with
     "error",
     "refused",
     phase="initialize",
+    says="AssertionError: DeepSpeed does not recognize LR scheduler CosineLR",
     summary="A schedule that neither DeepSpeed nor torch knows.",
     explanation="""The type is one of DeepSpeed's five or a class of `torch.optim.lr_scheduler`, in its exact
     spelling.""",
@@ -88,6 +89,7 @@ def scheduler_without_type(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="initialize",
+    says="TypeError: deepspeed.runtime.lr_schedules.WarmupLR() argument after ** must be a mapping, not NoneType",
     summary="A scheduler block without `params`.",
     explanation="""DeepSpeed unpacks `params` without looking whether it is there, and fails with a TypeError.""",
     source="runtime/engine.py:1934",
@@ -108,6 +110,7 @@ def scheduler_without_params(bound: Bound, context: Context) -> Iterator[Finding
     "error",
     "refused",
     phase="initialize",
+    says="TypeError: WarmupCosineLR.__init__() got an unexpected keyword argument 'warmup_max_lr'",
     summary="A parameter that the schedule does not take.",
     explanation="""`params` become the keyword arguments of the schedule's class, which raises a TypeError on a
     name that it does not know.""",
@@ -189,6 +192,7 @@ def warmup_decay_peak(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="initialize",
+    says="TypeError: DeepSpeedZeroOptimizer is not an Optimizer",
     reads=("scheduler.type", "zero_optimization.stage", "fp16.enabled", "bf16.enabled"),
     summary="A torch schedule by name under ZeRO or 16-bit training.",
     explanation="""DeepSpeed hands the schedule its own optimizer wrapper, which torch's schedules refuse. They
@@ -291,6 +295,7 @@ def warmup_longer_than_run(bound: Bound, context: Context) -> Iterator[Finding]:
     "warning",
     "refused",
     phase="initialize",
+    says="ValueError: expected 1 value for max_lr, got 2",
     reads=("scheduler.type", "scheduler.params"),
     summary="A list of learning rates, one for each parameter group.",
     explanation="""A list needs as many values as the optimizer has parameter groups. An optimizer that DeepSpeed

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     "error",
     "refused",
     phase="parse",
+    says="HjsonDecodeError: Bad key name (eof): line 4 column 1 (char 55)",
     summary="The file cannot be read, even by a lenient reader.",
     explanation="""DeepSpeed reads its configuration with Hjson, which forgives comments and commas. What Hjson
     cannot read either stops the job when the file is opened.""",
@@ -99,6 +100,7 @@ _PLACEHOLDER = re.compile(
     bad={"train_micro_batch_size_per_gpu": "${MICRO_BATCH}"},
     good={"train_micro_batch_size_per_gpu": 4},
     phase="parse",
+    says="TypeError: '>' not supported between instances of 'str' and 'int'",
 )
 def template_placeholder(bound: Bound, context: Context) -> Iterator[Finding]:
     found = [fact for fact in _wrong(bound) if _is_placeholder(fact)]
@@ -141,6 +143,7 @@ def _quoteless(bound: Bound, path: tuple[str | int, ...]) -> Scalar | None:
     "error",
     "refused",
     phase="parse",
+    says="ValidationError: 1 validation error for DeepSpeedZeroConfig stage Input should be 0, 1, 2, 3 or 3",
     summary="A value without quotes took the rest of its line with it.",
     explanation="""In Hjson a string without quotes ends at the end of the line. A comment or a comma after a
     bare value is therefore part of the value: `8 # per node` is a string, not the number eight.""",

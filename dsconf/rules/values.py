@@ -50,6 +50,7 @@ def _fix(fact: Mismatch) -> Fix | None:
     bad={"zero_optimization": {"stage": 2, "reduce_bucket_size": "5e8"}},
     good={"zero_optimization": {"stage": 2, "reduce_bucket_size": 5e8}},
     phase="parse",
+    says="ValidationError: 1 validation error for DeepSpeedZeroConfig reduce_bucket_size Input should be a",
 )
 def wrong_type(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.facts import Mismatch
@@ -89,6 +90,8 @@ def _is_true_string(fact: Mismatch) -> bool:
     bad={"zero_optimization": {"stage": 2, "reduce_bucket_size": 0}},
     good={"zero_optimization": {"stage": 2, "reduce_bucket_size": 50000000}},
     phase="parse",
+    says="ValidationError: 1 validation error for DeepSpeedZeroConfig "
+    "reduce_bucket_size Input should be greater than 0",
 )
 def out_of_range(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.facts import Mismatch
@@ -119,6 +122,7 @@ def out_of_range(bound: Bound, context: Context) -> Iterator[Finding]:
     bad={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "CPU"}}},
     good={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
     phase="parse",
+    says="ValidationError: 1 validation error for DeepSpeedZeroConfig offload_optimizer.device Input should",
 )
 def unknown_choice(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.facts import Mismatch, UnknownTag

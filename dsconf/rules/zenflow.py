@@ -34,6 +34,7 @@ def _zenflow(bound: Bound) -> ZenFlow | None:
     "error",
     "refused",
     phase="initialize",
+    says="ValueError: Zenflow must be used with cpu offload",
     reads=("zero_optimization.stage", "zero_optimization.offload_optimizer"),
     summary="ZenFlow without an offloaded optimizer.",
     explanation="""ZenFlow spreads the step of an offloaded optimizer over time. Stages 1 and 2 refuse it without
@@ -64,6 +65,7 @@ def zenflow_without_offload(bound: Bound, context: Context) -> Iterator[Finding]
     "error",
     "refused",
     phase="initialize",
+    says="ValueError: Select interval must be greater or equal to update interval",
     reads=_READS,
     summary="ZenFlow's intervals contradict each other.",
     explanation="""With `select_strategy` auto, the default, columns are chosen anew once an epoch, and a number as
@@ -160,6 +162,7 @@ def zenflow_replaces_accumulation(bound: Bound, context: Context) -> Iterator[Fi
     "error",
     "refused",
     phase="initialize",
+    says="AssertionError: offload selective optimizer should be used with overlap_comm",
     reads=(*_READS, "zero_optimization.overlap_comm"),
     summary="`zenflow.offload` without `overlap_comm`.",
     explanation="""The selective optimizer can be offloaded only while communication overlaps the backward pass.
@@ -188,6 +191,7 @@ def zenflow_offload_without_overlap(bound: Bound, context: Context) -> Iterator[
     "error",
     "refused",
     phase="parse",
+    says="ValueError: gradient_allreduce_op='sum' is not supported with ZenFlow",
     reads=("gradient_allreduce_op", "zero_optimization.stage"),
     summary="ZenFlow with summed gradients.",
     explanation="""ZenFlow can only average gradients.""",
@@ -216,6 +220,7 @@ _FOREIGN = ("bias_correction", "adam_w_mode", "torch_adam", "fp32_optimizer_stat
     "error",
     "refused",
     phase="initialize",
+    says="TypeError: AdamW.__init__() got an unexpected keyword argument 'adam_w_mode'",
     reads=("zero_optimization.stage", "optimizer.type"),
     summary="ZenFlow with an optimizer that it cannot double.",
     explanation="""ZenFlow works with Adam and AdamW from the file. It hands `optimizer.params` as they stand to a
