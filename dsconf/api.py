@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dsconf.check import build, check, check_values
 from dsconf.diagnostic import ConfigError, Diagnostic
+from dsconf.job import check_facts
 from dsconf.models.config import DeepSpeedConfig
 from dsconf.rules.rule import Context, Reader
 from dsconf.source import read_file
@@ -18,7 +20,12 @@ if TYPE_CHECKING:
 
 
 def load(
-    source: Source, *, world_size: int | None = None, reader: Reader = "deepspeed", training_args: Source | None = None
+    source: Source,
+    *,
+    world_size: int | None = None,
+    reader: Reader = "deepspeed",
+    training_args: Source | None = None,
+    job: Mapping[str, Any] | None = None,
 ) -> DeepSpeedConfig:
     """Read a configuration from a file or a mapping and type it.
 
@@ -27,10 +34,11 @@ def load(
 
     Raises:
         ConfigError: with every diagnostic, when one of them is an error.
+        JobError: a fact about the job is unknown or has a value that it cannot have.
         TrainingArgsError: the file of training arguments cannot be understood.
         OSError: a file cannot be read.
     """
-    context = _context(world_size, reader, training_args)
+    context = _context(world_size, reader, training_args, job)
     if isinstance(source, Mapping):
         return build(DeepSpeedConfig, source, context)
     report = check(read_file(source), context)
@@ -40,29 +48,34 @@ def load(
 
 
 def validate(
-    source: Source, *, world_size: int | None = None, reader: Reader = "deepspeed", training_args: Source | None = None
+    source: Source,
+    *,
+    world_size: int | None = None,
+    reader: Reader = "deepspeed",
+    training_args: Source | None = None,
+    job: Mapping[str, Any] | None = None,
 ) -> tuple[Diagnostic, ...]:
     """Say everything there is to say about a configuration in a file or a mapping, in file order.
 
     `world_size`: number of ranks, if known. `reader`: the program that reads the file and fills in "auto" before
-    DeepSpeed sees it. `training_args`: that program's own arguments, a mapping or a JSON or YAML file.
+    DeepSpeed sees it. `training_args`: that program's own arguments, a mapping or a JSON or YAML file. `job`: what
+    else is known, by the names in `dsconf.job.FACTS`.
 
     Raises:
+        JobError: a fact about the job is unknown or has a value that it cannot have.
         TrainingArgsError: the file of training arguments cannot be understood.
         OSError: a file cannot be read.
     """
-    context = _context(world_size, reader, training_args)
+    context = _context(world_size, reader, training_args, job)
     if isinstance(source, Mapping):
         return check_values(source, context)
     return check(read_file(source), context).diagnostics
 
 
-def _context(world_size: int | None, reader: Reader, training_args: Source | None) -> Context:
+def _context(
+    world_size: int | None, reader: Reader, training_args: Source | None, job: Mapping[str, Any] | None
+) -> Context:
+    known = Context(world_size=world_size, reader=reader, **check_facts(job or {}))
     if training_args is None or isinstance(training_args, Mapping):
-        return Context(world_size=world_size, reader=reader, training_args=training_args)
-    return Context(
-        world_size=world_size,
-        reader=reader,
-        training_args=read_training_args(training_args),
-        training_args_file=os.fspath(training_args),
-    )
+        return replace(known, training_args=training_args)
+    return replace(known, training_args=read_training_args(training_args), training_args_file=os.fspath(training_args))

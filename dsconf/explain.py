@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 from dsconf.rules import RULES, find_rule
 from dsconf.rules.rule import Rule, close_match
@@ -14,7 +14,7 @@ def explain(word: str) -> str | None:
     found = find_rule(word)
     if found:
         return rule_page(found)
-    return key_page(word)
+    return job_page() if word == "job" else key_page(word)
 
 
 def suggestion(word: str) -> str | None:
@@ -50,6 +50,21 @@ def rule_page(rule: Rule) -> str:
             "",
         ]
     )
+
+
+def job_page() -> str:
+    """What can be told about the job around a file."""
+    from dsconf.job import FACTS
+
+    lines = ["What can be told about the job around a file, with --job NAME=VALUE:", ""]
+    for name, (values, doc) in FACTS.items():
+        choices = "a whole number" if values is int else " or ".join(map(_spelt, cast("tuple[Any, ...]", values)))
+        lines.append(f"    {name:18} {choices}\n{'':23}{doc}")
+    return "\n".join([*lines, ""])
+
+
+def _spelt(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def evidence(rule: Rule) -> str:

@@ -21,7 +21,9 @@ import sys
 import tempfile
 import time
 import traceback
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -74,13 +76,17 @@ _OPS = (
 class Request:
     """A configuration, as the text of a file, and how to run it.
 
-    `optimizer`: who brings it; `auto` means the file, or else the script. `until`: the last phase to enter.
+    `optimizer`: who brings it; `auto` means the file, or else the script. `scheduler`: whether the script brings one
+    too. `zero_init`: whether the model is built under it, before the ranks know each other; None means at stage 3,
+    after. `until`: the last phase to enter.
     `timeout`: seconds after which a rank counts as hung.
     """
 
     text: str
     world_size: int = 1
     optimizer: Optimizer = "auto"
+    scheduler: Literal["config", "client"] = "config"
+    zero_init: bool | None = None
     model: Model = "tiny"
     until: Phase = "done"
     timeout: float = 60.0
@@ -272,21 +278,30 @@ class _Rank:
         import torch
         from deepspeed.runtime.config import DeepSpeedConfig
 
+        path, zero_init = str(self.file), self.request.zero_init
+        torch.manual_seed(0)
+        if zero_init:
+            with deepspeed.zero.Init(config_dict_or_path=path):
+                net = _net(self.request.model)
         deepspeed.init_distributed("gloo", verbose=False)
-        path = str(self.file)
         parsed = DeepSpeedConfig(path)
         if self.request.until == "parse":
             return ""
         self.phase = "initialize"
         stage = int(parsed.zero_optimization_stage)
-        torch.manual_seed(0)
-        with deepspeed.zero.Init(config_dict_or_path=path, enabled=stage == 3):
-            net = _net(self.request.model)
+        if not zero_init:
+            with deepspeed.zero.Init(config_dict_or_path=path) if stage == 3 and zero_init is None else nullcontext():
+                net = _net(self.request.model)
         client = None
         if self.request.optimizer == "client" or (self.request.optimizer == "auto" and parsed.optimizer_name is None):
             client = torch.optim.AdamW(net.parameters(), lr=1e-3)
         given = None if self.request.optimizer == "none" else list(net.parameters())
-        engine, *_ = deepspeed.initialize(model=net, model_parameters=given, optimizer=client, config=path)
+        schedule = None
+        if self.request.scheduler == "client":
+            schedule = partial(torch.optim.lr_scheduler.LambdaLR, lr_lambda=lambda step: 1.0 / (1 + step))
+        engine, *_ = deepspeed.initialize(
+            model=net, model_parameters=given, optimizer=client, lr_scheduler=schedule, config=path
+        )
         if "activation_checkpointing" in engine.config:
             # The engine leaves this block to the script, which has to hand it on.
             deepspeed.checkpointing.configure(None, deepspeed_config=path)

@@ -38,6 +38,8 @@ def _run(rule: Rule, text: str, engine: Engine) -> Verdict:
     return engine.run(
         text,
         world_size=rule.context.world_size or 1,
+        scheduler=rule.context.scheduler or "config",
+        zero_init=rule.context.zero_init,
         model="big" if rule.swaps else "tiny",
         optimizer=rule.context.optimizer or ("config" if '"optimizer"' in text else "auto"),
     )

@@ -11,11 +11,12 @@ from tests.conftest import Cli
 
 BROKEN = """{
   "train_micro_batch_size_per_gpu": 2,
-  "gradient_clipping": 1.0,
+  "bf16": {"enabled": true},
   "zero_optimization": {
     "stage": 3,
     "allgather_bucket_size": 500000000
-  }
+  },
+  "gradient_clipping": 1.0
 }
 """
 GOOD = '{"train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0}'
@@ -228,3 +229,28 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
     command = f"{sys.executable} -m dsconf schema | head -c 10"
     done = subprocess.run(command, shell=True, capture_output=True, cwd=root, text=True)
     assert done.stderr == ""
+
+
+def test_facts_about_the_job_are_judged(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "ds_config.json").write_text(GOOD)
+    done = cli("validate", "--format", "concise", "--job", "zero_init=true", "ds_config.json")
+    assert done.returncode == 1 and "DS981 zero-init-below-stage-3" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("fact", "complaint"),
+    [
+        ("zero_init", "'zero_init' is not a fact about the job; write NAME=VALUE"),
+        ("zero_init=maybe", "zero_init is 'maybe'; write true or false"),
+        ("zeroinit=true", "nothing is known as 'zeroinit' about a job; did you mean zero_init?"),
+        ("ranks_per_node=0", "ranks_per_node is 0; write a whole number above 0"),
+    ],
+)
+def test_a_fact_that_cannot_be_is_refused(cli: Cli, tmp_path: Path, fact: str, complaint: str) -> None:
+    (tmp_path / "ds_config.json").write_text(GOOD)
+    done = cli("validate", "--job", fact, "ds_config.json")
+    assert done.returncode == 2 and complaint in done.stderr
+
+
+def test_what_can_be_told_about_a_job_is_explained(cli: Cli) -> None:
+    assert "loader_batch_size" in cli("explain", "job").stdout

@@ -41,6 +41,13 @@ def add_context(parser: argparse.ArgumentParser) -> None:
         help="who brings the optimizer: the file, the script, nobody",
     )
     parser.add_argument("--device", choices=("cuda", "cpu"), help="kind of accelerator")
+    parser.add_argument(
+        "--job",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="something else about the job, such as zero_init=true; `dsconf explain job` lists what counts",
+    )
 
 
 def add_color(parser: argparse.ArgumentParser) -> None:
@@ -64,13 +71,19 @@ def complain(message: str) -> int:
 
 def context(options: argparse.Namespace) -> Context | str:
     """What is known beside the file, or a line that says why not."""
+    from dsconf.job import JobError, parse_facts
     from dsconf.rules.rule import Context
 
+    try:
+        facts = parse_facts(getattr(options, "job", []))
+    except JobError as error:
+        return f"--job: {error}"
     context = Context(
         world_size=options.world_size,
         optimizer=getattr(options, "optimizer", None),
         device=getattr(options, "device", None),
         reader=options.reader,
+        **facts,
     )
     name: str | None = options.training_args
     if name is None:

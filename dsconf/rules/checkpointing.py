@@ -214,3 +214,30 @@ def checkpoint_writer_needs_launcher(bound: Bound, context: Context) -> Iterator
             "`checkpoint.writer` works under the `deepspeed` launcher only",
             "start with `deepspeed`, or set CROSS_SIZE and CROSS_RANK yourself",
         )
+
+
+@rule(
+    "DS927",
+    "weights-not-saved",
+    "error",
+    "advice",
+    reads=("zero_optimization.stage", "zero_optimization.stage3_gather_16bit_weights_on_model_save"),
+    context=Context(exports=True),
+    summary="16-bit weights to be saved under stage 3 without gathering them.",
+    explanation="""Under stage 3 no rank has the whole weights. `save_16bit_model` writes nothing, warns and returns
+    false, unless `stage3_gather_16bit_weights_on_model_save` is true. A checkpoint still holds them, in parts.""",
+    source="runtime/engine.py:5738",
+    bad={"zero_optimization": {"stage": 3}},
+    good={"zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}},
+)
+def weights_not_saved(bound: Bound, context: Context) -> Iterator[Finding]:
+    zero = bound.config.zero_optimization
+    if context.exports and context.reader == "deepspeed" and zero is not None and zero.stage == 3:
+        path = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
+        if not zero.stage3_gather_16bit_weights_on_model_save:
+            yield Finding(
+                path,
+                "16-bit weights are to be saved, but stage 3 does not gather them; `save_16bit_model` writes nothing",
+                "set it to true, or convert a checkpoint afterwards",
+                at="value",
+            )

@@ -154,3 +154,28 @@ def dynamic_scale_unread(bound: Bound, context: Context) -> Iterator[Finding]:
                 related=(Related(("fp16", "loss_scale"), "the scale is fixed here"),),
                 fix=remove(("fp16", name), f"remove `{name}`"),
             )
+
+
+@rule(
+    "DS516",
+    "large-initial-scale",
+    "info",
+    "advice",
+    reads=("fp16.enabled", "fp16.initial_scale_power", "fp16.loss_scale"),
+    summary="A first loss scale so large that training starts with skipped steps.",
+    explanation="""The first scale is 2 to the power of `initial_scale_power`, 16 unless set. Gradients overflow under a
+    larger one, and each overflow skips a step and halves the scale: at 32, an old default, some sixteen steps do
+    nothing.""",
+    source="runtime/fp16/loss_scaler.py:167",
+    bad={"fp16": {"enabled": True, "initial_scale_power": 32}, "zero_optimization": {"stage": 1}},
+    good={"fp16": {"enabled": True, "initial_scale_power": 16}, "zero_optimization": {"stage": 1}},
+)
+def large_initial_scale(bound: Bound, context: Context) -> Iterator[Finding]:
+    fp16 = bound.config.fp16
+    if fp16 is not None and fp16.enabled and fp16.loss_scale == 0 and 20 < fp16.initial_scale_power < 64:
+        yield Finding(
+            ("fp16", "initial_scale_power"),
+            f"the first loss scale is 2^{fp16.initial_scale_power}; training starts with steps that are skipped",
+            "write 16",
+            at="value",
+        )

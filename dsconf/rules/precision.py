@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dsconf.diagnostic import Related
 from dsconf.rules.data_types import accumulates_in_fp32
@@ -213,3 +213,40 @@ def bf16_option_unread(bound: Bound, context: Context) -> Iterator[Finding]:
             yield Finding(
                 path, f"`{name}` has no effect here; {who}", "remove it", fix=remove(path, f"remove `{name}`")
             )
+
+
+_AT_STAGE_3: dict[str, Any] = {
+    "train_micro_batch_size_per_gpu": 2,
+    "gradient_clipping": 1.0,
+    "zero_optimization": {"stage": 3},
+}
+
+
+@rule(
+    "DS515",
+    "stage-3-in-fp32",
+    "warning",
+    "advice",
+    reads=("zero_optimization.stage", "fp16.enabled", "bf16.enabled", "torch_autocast.enabled"),
+    summary="Stage 3 without a 16-bit type.",
+    explanation="""Neither `bf16` nor `fp16` nor `torch_autocast` is on, so everything is fp32: parameters, gradients
+    and what is sent between ranks take twice the memory and traffic, and zero.Init builds the model in fp32 whatever
+    type its weights were saved in.""",
+    source="runtime/zero/partition_parameters.py:397",
+    bad=_AT_STAGE_3,
+    good={**_AT_STAGE_3, "bf16": {"enabled": True}},
+    whole=True,
+)
+def stage_3_in_fp32(bound: Bound, context: Context) -> Iterator[Finding]:
+    config = bound.config
+    if config.zero_stage != 3 or context.reader != "deepspeed":
+        return
+    for name in ("bf16", "fp16", "torch_autocast"):
+        block = getattr(config, name)
+        if (block is not None and block.enabled) or bound.given(name, "enabled"):
+            return
+    yield Finding(
+        ("bf16", "enabled"),
+        "no 16-bit type is switched on, so stage 3 trains in fp32",
+        'add "bf16": {"enabled": true}; if fp32 is meant, say so with {"enabled": false}',
+    )

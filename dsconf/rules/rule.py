@@ -20,6 +20,7 @@ COMPLETION: dict[str, Any] = {
     "train_micro_batch_size_per_gpu": 2,
     "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
     "gradient_clipping": 1.0,
+    "bf16": {"enabled": False},
 }
 
 
@@ -34,7 +35,7 @@ class Context:
     `world_size`: number of ranks. `optimizer`: who brings it, the file, the script (`client`) or nobody.
     `device`: kind of accelerator. `exports`: whether 16-bit weights will be saved for use elsewhere.
     `reader`: who reads the file; a trainer fills in "auto" before DeepSpeed sees it. `training_args`: the trainer's
-    own arguments, and `training_args_file` where they came from.
+    own arguments, and `training_args_file` where they came from. The rest is what `dsconf.job` describes.
     """
 
     world_size: int | None = None
@@ -44,6 +45,14 @@ class Context:
     reader: Reader = "deepspeed"
     training_args: Mapping[str, Any] | None = None
     training_args_file: str = ""
+    zero_init: bool | None = None
+    scheduler: Literal["config", "client"] | None = None
+    autocast: bool | None = None
+    model_dtype: Literal["float32", "float16", "bfloat16"] | None = None
+    moe: bool | None = None
+    hidden_size: bool | None = None
+    loader_batch_size: int | None = None
+    ranks_per_node: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -318,3 +318,44 @@ def rates_per_group(bound: Bound, context: Context) -> Iterator[Finding]:
                 f"write one number, or pass {count} groups to deepspeed.initialize",
                 at="value",
             )
+
+
+@rule(
+    "DS810",
+    "one-peak-for-muon",
+    "warning",
+    "coerced",
+    reads=("scheduler.type", "scheduler.params", "optimizer.type", "optimizer.params"),
+    summary="A schedule with one peak over the two rates of Muon.",
+    explanation="""Muon has two groups of parameters with rates of their own, `muon_lr` and `adam_lr`. A schedule that
+    names its peak as one number gives it to both groups, and the two rates are never used.""",
+    source="runtime/lr_schedules.py:742",
+    bad={
+        "zero_optimization": {"stage": 1, "reduce_scatter": False},
+        "optimizer": {"type": "Muon", "params": {"muon_lr": 0.02, "adam_lr": 0.00001}},
+        "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": 0.001, "warmup_num_steps": 2}},
+    },
+    good={
+        "zero_optimization": {"stage": 1, "reduce_scatter": False},
+        "optimizer": {"type": "Muon", "params": {"muon_lr": 0.02, "adam_lr": 0.00001}},
+        "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 2}},
+    },
+)
+def one_peak_for_muon(bound: Bound, context: Context) -> Iterator[Finding]:
+    scheduler, optimizer = bound.config.scheduler, bound.config.optimizer
+    if scheduler is None or scheduler.type not in _OWN or optimizer is None or optimizer.type != "Muon":
+        return
+    rates = [name for name in ("muon_lr", "adam_lr") if bound.given("optimizer", "params", name)]
+    for name in ("warmup_max_lr", "cycle_max_lr"):
+        path = ("scheduler", "params", name)
+        if rates and bound.given(*path) and not isinstance(getattr(scheduler.params, name, None), list):
+            yield Finding(
+                path,
+                f"`{name}` is one number for both groups of Muon; {' and '.join(f'`{item}`' for item in rates)} "
+                + ("is" if len(rates) == 1 else "are")
+                + " never used",
+                "remove it: WarmupLR then rises to each group's own rate"
+                if scheduler.type == "WarmupLR"
+                else "give a list with one value for each group",
+                related=tuple(Related(("optimizer", "params", item), "has no effect") for item in rates),
+            )

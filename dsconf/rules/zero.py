@@ -301,7 +301,7 @@ def legacy_stage_1(bound: Bound, context: Context) -> Iterator[Finding]:
     "refused",
     phase="initialize",
     says="AssertionError: Cannot enable both torch autocast and zero quantized weights",
-    shown=False,
+    context=Context(zero_init=False),
     reads=("torch_autocast.enabled", "zero_optimization.stage"),
     summary="8-bit parameters of ZeRO++ together with `torch_autocast`.",
     explanation="""Autocast keeps parameters in fp32 and casts them layer by layer; `zero_quantized_weights` gathers
