@@ -155,6 +155,7 @@ def _diagnostic(rule: Rule, finding: Finding, document: Document, context: Conte
         phase=finding.phase or (rule.phase if (finding.effect or rule.effect) == "refused" else None),
         related=related,
         fix=finding.fix,
+        alternatives=finding.alternatives,
         actor=finding.actor or (PROFILES[context.reader].name if rule.judge == "reader" else "DeepSpeed"),
     )
 

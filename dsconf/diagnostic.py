@@ -62,7 +62,8 @@ class Diagnostic:
 
     `path` leads to the key; `location` and `end_location` enclose the token that is wrong (None when the
     configuration did not come from a text). `phase` says when DeepSpeed refuses, where it does. `actor`: who does
-    what `effect` says, if not DeepSpeed a program that reads the file before it.
+    what `effect` says, if not DeepSpeed a program that reads the file before it. `alternatives`: other fixes, each of
+    which removes the problem as well.
     """
 
     code: str
@@ -79,6 +80,7 @@ class Diagnostic:
     phase: Phase | None = None
     related: tuple[Related, ...] = ()
     fix: Fix | None = None
+    alternatives: tuple[Fix, ...] = ()
     actor: str = "DeepSpeed"
 
     @property

@@ -173,6 +173,7 @@ def _record(diagnostic: Diagnostic) -> dict[str, Any]:
             for item in diagnostic.related
         ],
         "fix": _fix(diagnostic.fix) if diagnostic.fix else None,
+        "alternatives": [_fix(item) for item in diagnostic.alternatives],
     }
 
 

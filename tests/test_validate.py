@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from dsconf import validate
 from dsconf.check import check
 from dsconf.diagnostic import Diagnostic
 from dsconf.rules.rule import Context
@@ -23,8 +26,14 @@ def rows(text: str, world_size: int | None = None) -> list[tuple[str, str, str]]
 
 def one(body: str, world_size: int | None = None) -> tuple[str, str, str]:
     """The only finding in a file that is sound but for `body`."""
-    (row,) = rows('{"train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0, %s}' % body, world_size)
+    (row,) = rows(whole(body), world_size)
     return row
+
+
+def whole(body: str) -> str:
+    """A file that is sound but for `body`."""
+    precision = "" if "16" in body else '"bf16": {"enabled": false}, '
+    return '{"train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0, %s%s}' % (precision, body)
 
 
 def test_all_problems_are_reported_at_once_in_file_order() -> None:
@@ -55,7 +64,7 @@ def test_positions_are_those_of_the_wrong_token_in_code_points() -> None:
 
 def test_a_missing_key_points_at_the_block_that_lacks_it() -> None:
     text = '{"train_batch_size": 1, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}}'
-    (item,) = found(text)
+    item = next(item for item in found(text) if item.code == "DS404")
     assert item.location and item.end_location
     assert text[item.location.offset : item.end_location.offset] == '"offload_optimizer"'
 
@@ -120,7 +129,7 @@ def test_one_problem_gives_one_diagnostic(body: str, row: tuple[str, str, str]) 
     ],
 )
 def test_sound_settings_pass(body: str) -> None:
-    assert rows('{"train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0, %s}' % body) == []
+    assert rows(whole(body)) == []
 
 
 def test_a_file_full_of_auto_gives_one_diagnostic_that_names_the_others() -> None:
@@ -166,3 +175,24 @@ def test_a_missing_key_and_a_misspelt_one_are_one_problem() -> None:
     text = """{"train_micro_batch_size_per_gpu": 2, "scheduler": {"type": "WarmupDecayLR",
     "params": {"total_num_step": 10, "warmup_num_steps": 2, "warmup_max_lr": 1}}}"""
     assert [code for code, _, _ in rows(text)] == ["DS804"]
+
+
+@given(
+    total=st.integers(1, 300),
+    micro=st.integers(1, 40),
+    steps=st.none() | st.integers(1, 12),
+    world_size=st.none() | st.integers(1, 16),
+)
+def test_each_way_out_of_a_batch_contradiction_leads_out(
+    total: int, micro: int, steps: int | None, world_size: int | None
+) -> None:
+    config = {"train_batch_size": total, "train_micro_batch_size_per_gpu": micro, "gradient_clipping": 1.0}
+    if steps is not None:
+        config["gradient_accumulation_steps"] = steps
+    for item in validate(config, world_size=world_size):
+        if item.code in ("DS602", "DS603"):
+            assert item.fix is not None
+            for fix in (item.fix, *item.alternatives):
+                (edit,) = fix.edits
+                mended = {**config, edit.path[0]: edit.value}
+                assert not [left for left in validate(mended, world_size=world_size) if left.severity == "error"]

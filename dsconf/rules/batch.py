@@ -93,6 +93,7 @@ def batch_size_contradiction(bound: Bound, context: Context) -> Iterator[Finding
         at="value",
         related=tuple(Related((name,), "does not divide it") for name in names),
         fix=_set(*nearest[0]),
+        alternatives=tuple(_set(*item) for item in nearest[1:]),
     )
 
 
@@ -177,6 +178,7 @@ def batch_size_for_another_world(bound: Bound, context: Context) -> Iterator[Fin
         at="value",
         related=tuple(Related((name,), "is part of the product") for name in (_MICRO, _STEPS) if bound.given(name)),
         fix=_set(*nearest[0]),
+        alternatives=tuple(_set(*item) for item in nearest[1:]),
     )
 
 

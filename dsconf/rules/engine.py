@@ -122,7 +122,7 @@ def comms_logger_always_on(bound: Bound, context: Context) -> Iterator[Finding]:
 @rule(
     "DS906",
     "contiguous-checkpointing-incomplete",
-    "error",
+    "warning",
     "refused",
     phase="initialize",
     says="AssertionError: Must specify the number of layers with contiguous memory checkpointing",

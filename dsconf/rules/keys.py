@@ -10,7 +10,7 @@ from dsconf.readers import PROFILES
 from dsconf.rules.rule import Context, Finding, close_match, move, rule
 
 if TYPE_CHECKING:
-    from dsconf.facts import Bound
+    from dsconf.facts import Auto, Bound
     from dsconf.models.block import Block
 
 #: What DeepSpeed does with a key that a block does not have, by how it reads the block.
@@ -249,13 +249,15 @@ def unresolved_auto(bound: Bound, context: Context) -> Iterator[Finding]:
     found = list(bound.of(Auto))
     if not found or context.reader != "deepspeed":
         return
-    first, others = found[0], found[1:]
+    fatal = [fact for fact in found if not _dropped(fact) and not _taken_for_true(fact)]
+    first = (fatal or found)[0]
+    others = [fact for fact in found if fact is not first]
     count = f" and {len(others)} more key{'s' if len(others) > 1 else ''}" if others else ""
-    dropped = first.block.reader == "pydantic"
-    field = first.block.model_fields.get(str(first.path[-1]))
-    true = not dropped and field is not None and field.annotation is bool
-    what = "DeepSpeed drops the key and uses its default" if dropped else "DeepSpeed takes it for a string and fails"
-    if true:
+    if fatal:
+        what = "DeepSpeed takes it for a string and fails"
+    elif _dropped(first):
+        what = "DeepSpeed drops the key and uses its default"
+    else:
         what = "DeepSpeed takes it for true"
     yield Finding(
         first.path,
@@ -263,6 +265,15 @@ def unresolved_auto(bound: Bound, context: Context) -> Iterator[Finding]:
         "write the values; if Transformers or Accelerate reads this file, say so with --for",
         at="value",
         related=tuple(Related(fact.path, '"auto" here too') for fact in others),
-        effect="coerced" if dropped or true else "refused",
-        phase=None if dropped or true else "parse",
+        effect="refused" if fatal else None,
+        phase="parse" if any(len(fact.path) == 1 for fact in fatal) else "initialize" if fatal else None,
     )
+
+
+def _dropped(fact: Auto) -> bool:
+    return fact.block.reader == "pydantic"
+
+
+def _taken_for_true(fact: Auto) -> bool:
+    field = fact.block.model_fields.get(str(fact.path[-1]))
+    return field is not None and field.annotation is bool

@@ -60,7 +60,8 @@ class Finding:
     """One occurrence of a rule's problem, by path; the framework finds the place.
 
     `at` says which token is wrong: the key or its value. Severity, effect and phase are the rule's unless
-    given; `span` overrides the place, for problems of the text. `covers`: other paths that this speaks for.
+    given; `span` overrides the place, for problems of the text. `alternatives`: other fixes than `fix`, any of
+    which will do. `covers`: other paths that this speaks for.
     `actor`: who does what `effect` says, where the rule's `judge` does not tell.
     """
 
@@ -70,6 +71,7 @@ class Finding:
     at: Literal["key", "value"] = "key"
     related: tuple[Related, ...] = ()
     fix: Fix | None = None
+    alternatives: tuple[Fix, ...] = ()
     severity: Severity | None = None
     effect: Effect | None = None
     phase: Phase | None = None
