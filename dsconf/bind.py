@@ -65,7 +65,6 @@ class _Binder:
         """Bind an object to a type that was chosen already."""
         values: dict[str, Any] = {}
         retired = {item.key: item for item in cls.retired}
-        keys = node.keys()
         seen: set[str] = set()
         for member in node.members:
             here = (*path, member.key)
@@ -78,12 +77,13 @@ class _Binder:
                 if cls.reader == "pydantic" and isinstance(value, Scalar) and value.value == "auto":
                     self.facts.append(Auto(here, cls))
                     continue
-                clash = old.becomes in keys if old.becomes else False
+                successor = node.get(old.becomes) if old.becomes else None
+                clash = successor is not None and not (cls.reader == "dict" and plain(successor.value) is None)
                 self.facts.append(Old(here, cls, retired=old, clash=clash, value=plain(value)))
-                successor = _successor(old, value)
-                if clash or old.status in ("removed", "dead") or successor is None:
+                translated = _translated(old, value)
+                if clash or old.status in ("removed", "dead") or translated is None:
                     continue
-                name, value = successor
+                name, value = translated
             is_auto = isinstance(value, Scalar) and value.value == "auto"
             if name not in cls.model_fields:
                 if is_comment(name) and cls.reader != "pydantic":
@@ -197,7 +197,7 @@ class _Binder:
 _NOTHING: Any = object()
 
 
-def _successor(old: Retired, value: Node) -> tuple[str, Node] | None:
+def _translated(old: Retired, value: Node) -> tuple[str, Node] | None:
     if old.becomes is None:
         return None
     if old.values is None:
@@ -220,6 +220,8 @@ def _as_int(value: Any) -> int | None:
 def _coerced(adapter: TypeAdapter[Any], cls: type[Block], info: FieldInfo, value: Any) -> Any:
     """What DeepSpeed makes of a value of the wrong type: Pydantic's lax mode, or Python's truth and arithmetic."""
     if cls.reader == "pydantic":
+        if type(value).__name__ == extras(info).get("refuses"):
+            return _NOTHING
         if WRAPS in info.metadata and isinstance(value, str):
             return [value]
         try:
@@ -228,7 +230,7 @@ def _coerced(adapter: TypeAdapter[Any], cls: type[Block], info: FieldInfo, value
             return _NOTHING
     if cls.reader == "opaque":
         return _NOTHING
-    if info.annotation is bool and not isinstance(value, str):
+    if info.annotation in (bool, bool | None) and not isinstance(value, str):
         return bool(value)
     if isinstance(value, bool):
         try:

@@ -103,7 +103,7 @@ def _property(raw: dict[str, Any], nullable: bool) -> dict[str, Any]:
     return schema
 
 
-_OURS = ("title", "discriminator", "source", "dead", "auto", "nullable")
+_OURS = ("title", "discriminator", "source", "dead", "auto", "nullable", "refuses")
 
 
 def _draft7(node: Any) -> Any:

@@ -20,11 +20,12 @@ def main() -> int:
     agree.add_argument("--world-size", type=int, default=1, metavar="N")
     agree.add_argument("--recorded", type=Path, metavar="JSONL", help="verdicts of the engine that are known already")
     agree.add_argument("--sweep", type=int, metavar="N", help="judge so many configurations drawn at random")
-    agree.add_argument("--seed", type=int, default=0, help="which ones (with --sweep)")
+    agree.add_argument("--singles", type=int, metavar="N", help="judge so many keys alone with odd values; 0: all")
+    agree.add_argument("--seed", type=int, default=0, help="which ones (with --sweep and --singles)")
     options = parser.parse_args()
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    if options.command == "agree" and not options.paths and options.sweep is None:
-        agree.error("name files or directories, or use --sweep")
+    if options.command == "agree" and not options.paths and options.sweep is None and options.singles is None:
+        agree.error("name files or directories, or use --sweep or --singles")
     try:
         return _drift() if options.command == "drift" else _rules() if options.command == "rules" else _agree(options)
     except (OSError, ValueError, RuntimeError) as error:
@@ -62,19 +63,22 @@ def _rules() -> int:
 def _agree(options: argparse.Namespace) -> int:
     from proof.agree import Case, Comparison, Judges, cases_in, recorded, report
     from proof.engine import Engine
+    from proof.singles import singles
     from proof.sweep import sweep
 
     def cases() -> Iterator[Case]:
         yield from cases_in(options.paths)
         if options.sweep is not None:
             yield from sweep(options.sweep, options.seed)
+        if options.singles is not None:
+            yield from singles(options.singles, options.seed)
 
     def compare(engine: Engine | None) -> list[Comparison]:
         judges = Judges(engine, options.world_size, known)
         return [item for case in cases() if (item := judges.compare(case)) is not None]
 
     known = recorded(options.recorded) if options.recorded else None
-    if known is not None and options.sweep is None:
+    if known is not None and options.sweep is None and options.singles is None:
         comparisons = compare(None)
     else:
         with Engine() as engine:

@@ -24,6 +24,7 @@ import traceback
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
+from math import ceil
 from pathlib import Path
 from typing import Any, Literal
 
@@ -327,11 +328,11 @@ class _Rank:
         dtype = next(engine.module.parameters()).dtype
         autocast = engine.torch_autocast_enabled()
         for _ in range(steps * engine.gradient_accumulation_steps()):
-            width = _WIDTH[self.request.model]
-            batch = int(engine.train_micro_batch_size_per_gpu())
+            batch = engine.train_micro_batch_size_per_gpu()
             # The same batch again and again, so that the loss must fall.
             generator = torch.Generator().manual_seed(1234 + engine.global_rank)
-            inputs = torch.randn(batch, width, generator=generator)
+            samples = torch.randn(ceil(batch), _WIDTH[self.request.model], generator=generator)
+            (inputs,) = torch.utils.data.DataLoader(samples, batch_size=batch)
             loss = engine(inputs if autocast else inputs.to(dtype))
             self.losses.append(loss.item())
             engine.backward(loss)

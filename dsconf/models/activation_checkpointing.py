@@ -12,6 +12,7 @@ class ActivationCheckpointing(Block):
     `deepspeed.checkpointing.configure`, and the model calls `deepspeed.checkpointing.checkpoint`.
     """
 
+    actor = "deepspeed.checkpointing.configure"
     reader = "dict"
 
     partition_activations: bool = key(

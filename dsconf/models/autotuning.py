@@ -45,6 +45,7 @@ class Autotuning(Block):
     its figures and ends the process.
     """
 
+    actor = "the autotuner"
     reader = "dict"
 
     enabled: bool = key(

@@ -46,6 +46,8 @@ class Block(BaseModel):
         reader: how DeepSpeed reads the block.
         tag: the key whose value tells this type from its siblings (`stage`, `device`, `type`).
         retired: keys that older DeepSpeed releases had here.
+        actor: who uses what the block says, where it is not the engine that `deepspeed.initialize` builds.
+        gate: a key without which nothing looks at the others.
     """
 
     model_config = ConfigDict(
@@ -55,6 +57,8 @@ class Block(BaseModel):
     reader: ClassVar[Reader] = "pydantic"
     tag: ClassVar[str | None] = None
     retired: ClassVar[tuple[Retired, ...]] = ()
+    actor: ClassVar[str] = ""
+    gate: ClassVar[str] = ""
 
     def __init__(self, /, **data: Any) -> None:
         # Validation is above the models; only the constructor, the door that people come in by, reaches up to it.
@@ -88,13 +92,15 @@ def key(
     dead: bool = False,
     auto: bool = False,
     nullable: bool = False,
+    refuses: Literal["bool", "str"] | None = None,
 ) -> Any:
     """Declare a key of a block.
 
     `doc`: one sentence. `source`: file and line of DeepSpeed 0.19.8 that reads or declares the key, relative to
     the package. Bounds are those that the engine itself enforces, at whatever phase. `dead`: parsed, but nothing
     reads it. `auto`: DeepSpeed itself gives the string "auto" a meaning here. `nullable`: a block that may be
-    null (a scalar that may be null says so in its type).
+    null (a scalar that may be null says so in its type). `refuses`: a type of which the engine takes no value here,
+    though Pydantic would convert some.
     """
     return Field(
         default,
@@ -103,7 +109,7 @@ def key(
         ge=ge,
         lt=lt,
         le=le,
-        json_schema_extra={"source": source, "dead": dead, "auto": auto, "nullable": nullable},
+        json_schema_extra={"source": source, "dead": dead, "auto": auto, "nullable": nullable, "refuses": refuses},
     )
 
 

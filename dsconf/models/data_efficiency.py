@@ -256,6 +256,7 @@ class DataRouting(Block):
 class DataEfficiency(Block):
     """Get more training out of the same data."""
 
+    actor = "DeepSpeed's data sampler"
     reader = "dict"
 
     enabled: bool = key(False, dead=True, doc="Unread; only the innermost switches count.", source=f"{_PARSED}:28")

@@ -18,6 +18,8 @@ class ExpertParallel(Block):
     Only when `enabled` is true does DeepSpeed look at the other keys, and then not before the engine is built.
     """
 
+    actor = "AutoEP, on a model with experts"
+    gate = "enabled"
     reader = "dict"
 
     enabled: bool = key(False, doc="Replace the model's mixture-of-experts layers.", source=f"{_SOURCE}:48")

@@ -8,6 +8,7 @@ _SOURCE = "profiling/config.py"
 class FlopsProfiler(Block):
     """Count the floating-point operations of one training step, module by module."""
 
+    actor = "the profiler"
     reader = "dict"
 
     enabled: bool = key(False, doc="Profile one step; also switches `wall_clock_breakdown` on.", source=f"{_SOURCE}:29")

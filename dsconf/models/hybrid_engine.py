@@ -8,6 +8,8 @@ _SOURCE = "runtime/config.py"
 class HybridEngine(Block):
     """Switch between training and fast generation on the same weights, for reinforcement learning."""
 
+    actor = "the hybrid engine"
+
     enabled: bool = key(False, doc="Build the hybrid engine.", source=f"{_SOURCE}:360")
     max_out_tokens: Int = key(
         512, gt=0, doc="Tokens, prompt included, for which generation reserves its cache.", source=f"{_SOURCE}:361"

@@ -11,6 +11,7 @@ _READ = "runtime/pipe/engine.py"
 class Pipeline(Block):
     """Settings for a model that is a `PipelineModule`; any other model ignores them."""
 
+    actor = "a PipelineModule"
     reader = "dict"
 
     stages: Any = key(

@@ -10,12 +10,14 @@ class Fp16(Block):
 
     enabled: bool = key(False, doc="Train in fp16.", source=f"{_SOURCE}:105")
     auto_cast: bool = key(False, doc="Cast floating inputs given by position to fp16.", source=f"{_SOURCE}:110")
-    loss_scale: Float = key(0.0, ge=0.0, doc="A fixed loss scale; 0 means a dynamic one.", source=f"{_SOURCE}:115")
+    loss_scale: Float = key(
+        0.0, ge=0.0, refuses="bool", doc="A fixed loss scale; 0 means a dynamic one.", source=f"{_SOURCE}:115"
+    )
     initial_scale_power: Int = key(
         16, doc="The dynamic loss scale starts at two to this power.", source=f"{_SOURCE}:135"
     )
     loss_scale_window: Int = key(
-        1000, doc="Steps without overflow after which the dynamic scale doubles.", source=f"{_SOURCE}:140"
+        1000, refuses="bool", doc="Steps without overflow after which the dynamic scale doubles.", source=f"{_SOURCE}:140"
     )
     hysteresis: Int = key(
         2,
@@ -25,7 +27,7 @@ class Fp16(Block):
     consecutive_hysteresis: bool = key(
         False, doc="Refill the hysteresis after every step without overflow.", source=f"{_SOURCE}:150"
     )
-    min_loss_scale: Int = key(1, doc="Lowest dynamic loss scale.", source=f"{_SOURCE}:155")
+    min_loss_scale: Int = key(1, refuses="bool", doc="Lowest dynamic loss scale.", source=f"{_SOURCE}:155")
     fp16_master_weights_and_grads: bool = key(
         False,
         doc="Keep master weights and gradients in fp16; needs ZeRO with the optimizer offloaded to the CPU.",

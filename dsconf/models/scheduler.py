@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from dsconf.models.block import Block, Float, Int, NonNegative, key
+from dsconf.models.block import Block, Float, Int, NonNegative, Positive, key
 
 _DS = "runtime/lr_schedules.py"
 _TORCH = "torch/optim/lr_scheduler.py"
@@ -17,7 +17,7 @@ PerGroup = Float | list[Float]
 
 _TYPE = "Name of the schedule."
 _PARAMS = "Arguments of the schedule; `{}` if there are none."
-_LAST = "Step to go on from; -1 starts anew."
+_LAST = "Step to go on from: -1, for DeepSpeed restores the schedule from the checkpoint."
 
 
 class _Params(Block):
@@ -123,7 +123,7 @@ class OneCycle(_Scheduler):
 
 
 class _TorchParams(_Params):
-    last_epoch: Int = key(-1, doc=_LAST, source=_TORCH)
+    last_epoch: Int = key(-1, ge=-1, le=-1, doc=_LAST, source=_TORCH)
 
 
 class StepLRParams(_TorchParams):
@@ -163,8 +163,8 @@ class ConstantLR(_Scheduler):
 
 
 class LinearLRParams(_TorchParams):
-    start_factor: Float = key(1 / 3, doc="Factor at the start.", source=_TORCH)
-    end_factor: Float = key(1.0, doc="Factor at the end.", source=_TORCH)
+    start_factor: Float = key(1 / 3, gt=0, le=1, doc="Factor at the start.", source=_TORCH)
+    end_factor: Float = key(1.0, ge=0, le=1, doc="Factor at the end.", source=_TORCH)
     total_iters: Int = key(5, doc="Steps from start to end.", source=_TORCH)
 
 
@@ -211,7 +211,7 @@ class CosineAnnealingLR(_Scheduler):
 
 
 class CosineAnnealingWarmRestartsParams(_TorchParams):
-    T_0: Int = key(doc="Steps until the first restart.", source=_TORCH)
+    T_0: Int = key(gt=0, doc="Steps until the first restart.", source=_TORCH)
     T_mult: Int = key(1, doc="Growth of the period at a restart.", source=_TORCH)
     eta_min: Float = key(0.0, doc="Lowest learning rate.", source=_TORCH)
 
@@ -245,7 +245,7 @@ class CyclicLR(_Scheduler):
 
 class OneCycleLRParams(_TorchParams):
     max_lr: PerGroup = key(doc="Highest learning rate.", source=_TORCH)
-    total_steps: Int | None = key(None, doc="Steps of the cycle.", source=_TORCH)
+    total_steps: Positive | None = key(None, doc="Steps of the cycle.", source=_TORCH)
     epochs: Int | None = key(None, doc="Epochs, when steps are not given.", source=_TORCH)
     steps_per_epoch: Int | None = key(None, doc="Steps of an epoch.", source=_TORCH)
     pct_start: Float = key(0.3, doc="Share of the cycle that rises.", source=_TORCH)

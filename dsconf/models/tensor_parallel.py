@@ -74,6 +74,7 @@ class PartitionConfig(Block):
 class TensorParallel(Block):
     """Split the layers of a model over ranks."""
 
+    actor = "AutoTP"
     retired = (
         Retired("tensor_parallel", "renamed", f"{_SOURCE}:59", becomes="tp"),
         Retired("replace_with_kernel_inject", "renamed", f"{_SOURCE}:111", becomes="kernel_inject"),

@@ -93,12 +93,14 @@ class ZenFlow(Block):
     select_interval: Int | Literal["auto"] = key(
         "auto",
         auto=True,
+        refuses="str",
         doc="Steps or epochs between two choices.",
         source="runtime/zenflow/zenflow_config.py:22",
     )
     update_interval: Positive | Literal["auto"] = key(
         "auto",
         auto=True,
+        refuses="str",
         doc="Steps between two updates from the unimportant gradients; it takes the place of "
         "gradient_accumulation_steps, and its default trains to NaN.",
         source="runtime/zenflow/zenflow_config.py:26",

@@ -93,7 +93,13 @@ def autocast_dtype_conflict(bound: Bound, context: Context) -> Iterator[Finding]
 def grad_accumulation_dtype_without_zero(bound: Bound, context: Context) -> Iterator[Finding]:
     config = bound.config
     types = config.data_types
-    if config.zero_stage != 0 or types is None or types.grad_accum_dtype is None:
+    if types is None or types.grad_accum_dtype is None:
+        return
+    if types.grad_accum_dtype in ("int8", "torch.int8"):
+        path = ("data_types", "grad_accum_dtype")
+        yield Finding(path, "gradients cannot be accumulated in int8", "write fp32", at="value", phase="step")
+        return
+    if config.zero_stage != 0:
         return
     model, wanted = precision(config), _name(types.grad_accum_dtype)
     if wanted is not None and wanted != model:

@@ -210,7 +210,9 @@ def monitor_needs_package(bound: Bound, context: Context) -> Iterator[Finding]:
     good={},
 )
 def activation_checkpointing_by_script(bound: Bound, context: Context) -> Iterator[Finding]:
-    if bound.given("activation_checkpointing"):
+    from dsconf.source import Object
+
+    if isinstance(bound.node(("activation_checkpointing",)), Object):
         yield Finding(
             ("activation_checkpointing",),
             "`activation_checkpointing` has no effect unless the script calls `deepspeed.checkpointing.configure`",

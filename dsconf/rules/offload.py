@@ -24,6 +24,13 @@ def offload_device(bound: Bound) -> str | None:
     return device if device in ("cpu", "nvme") else None
 
 
+def swaps_to_nvme(bound: Bound) -> bool:
+    """Whether something is offloaded to a drive."""
+    zero = bound.config.zero_optimization
+    offloads = (getattr(zero, name, None) for name in ("offload_param", "offload_optimizer"))
+    return any(offload is not None and offload.device == "nvme" for offload in offloads)
+
+
 def _is_offloading(value: object) -> bool:
     return isinstance(value, dict) and cast("dict[str, Any]", value).get("device", "none") != "none"
 

@@ -330,37 +330,3 @@ def legacy_fusion_unread(bound: Bound, context: Context) -> Iterator[Finding]:
         )
     else:
         yield Finding(path, "nothing reads `legacy_fusion` here", "remove it", fix=remove(path, "remove it"))
-
-
-@rule(
-    "DS718",
-    "lamb-with-fixed-loss-scale",
-    "error",
-    "refused",
-    phase="initialize",
-    says="AssertionError: DeepSpeed lamb optimizer requires dynamic loss scaling",
-    reads=("optimizer.type", "fp16.loss_scale"),
-    summary="Lamb with a fixed loss scale.",
-    explanation="""Lamb works with a dynamic loss scale only. DeepSpeed looks at `fp16.loss_scale` even where fp16 is
-    off.""",
-    source="runtime/engine.py:2022",
-    bad={
-        "optimizer": {"type": "Lamb", "params": {"lr": 0.001}},
-        "fp16": {"enabled": False, "loss_scale": 128},
-    },
-    good={
-        "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
-        "fp16": {"enabled": False, "loss_scale": 128},
-    },
-)
-def lamb_with_fixed_loss_scale(bound: Bound, context: Context) -> Iterator[Finding]:
-    fp16, optimizer = bound.config.fp16, bound.config.optimizer
-    if fp16 is not None and fp16.loss_scale != 0 and optimizer is not None and optimizer.type == "Lamb":
-        yield Finding(
-            ("fp16", "loss_scale"),
-            f"Lamb refuses a fixed loss scale, here {fp16.loss_scale:g}",
-            "remove it, or write 0",
-            at="value",
-            related=(Related(("optimizer", "type"), "Lamb is chosen here"),),
-            fix=remove(("fp16", "loss_scale"), "remove `loss_scale`"),
-        )

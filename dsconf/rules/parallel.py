@@ -176,7 +176,9 @@ def pipeline_refused(bound: Bound, context: Context) -> Iterator[Finding]:
     good={},
 )
 def pipeline_needs_module(bound: Bound, context: Context) -> Iterator[Finding]:
-    if bound.given("pipeline"):
+    from dsconf.source import Object
+
+    if isinstance(bound.node(("pipeline",)), Object):
         yield Finding(
             ("pipeline",),
             "`pipeline` has no effect unless the model is a `PipelineModule`",

@@ -250,3 +250,29 @@ def stage_3_in_fp32(bound: Bound, context: Context) -> Iterator[Finding]:
         "no 16-bit type is switched on, so stage 3 trains in fp32",
         'add "bf16": {"enabled": true}; if fp32 is meant, say so with {"enabled": false}',
     )
+
+
+@rule(
+    "DS517",
+    "auto-cast-without-fp16",
+    "error",
+    "refused",
+    phase="step",
+    says="RuntimeError: mat1 and mat2 must have the same dtype, but got Half and Float",
+    reads=("fp16.enabled", "fp16.auto_cast"),
+    summary="Inputs cast to fp16 for a model that is not in fp16.",
+    explanation="""`auto_cast` turns floating inputs into fp16 whether fp16 is on or not. A model in another type fails
+    on them in its first layer.""",
+    source="runtime/engine.py:2957",
+    bad={"fp16": {"enabled": False, "auto_cast": True}},
+    good={"fp16": {"enabled": True, "auto_cast": True}, "zero_optimization": {"stage": 1}},
+)
+def auto_cast_without_fp16(bound: Bound, context: Context) -> Iterator[Finding]:
+    fp16 = bound.config.fp16
+    if fp16 is not None and fp16.auto_cast and not fp16.enabled:
+        yield Finding(
+            ("fp16", "auto_cast"),
+            "`auto_cast` makes inputs fp16, and the model is not; its first layer fails",
+            'remove it, or add "enabled": true',
+            fix=remove(("fp16", "auto_cast"), "remove it", safe=False),
+        )

@@ -11,7 +11,7 @@ from dsconf.rules.rule import Context, Finding, close_match, move, replace, rule
 if TYPE_CHECKING:
     from dsconf.facts import Bound
 
-_OWN = ("WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle", "LRRangeTest")
+OWN = ("WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "OneCycle", "LRRangeTest")
 _COSINE = ("cosinelr", "cosine", "cosineannealing", "warmupcosine", "cosine_with_warmup", "cosinedecay")
 
 
@@ -42,7 +42,7 @@ def unknown_scheduler(bound: Bound, context: Context) -> Iterator[Finding]:
         yield Finding(
             fact.path,
             f"neither DeepSpeed nor torch knows the schedule {show(fact.value)}",
-            f"write {guess}" if guess else f"use one of {', '.join(_OWN)}",
+            f"write {guess}" if guess else f"use one of {', '.join(OWN)}",
             at="value",
             fix=replace(fact.path, guess, f"write {guess}", safe=False) if guess else None,
         )
@@ -70,7 +70,7 @@ def scheduler_without_type(bound: Bound, context: Context) -> Iterator[Finding]:
             yield Finding(
                 fact.path,
                 "`scheduler` has no `type`, so there is no schedule",
-                f"add one of {', '.join(_OWN)}, or remove the block",
+                f"add one of {', '.join(OWN)}, or remove the block",
                 severity="warning" if empty else None,
             )
     for fact in bound.of(UnknownTag):
@@ -78,8 +78,9 @@ def scheduler_without_type(bound: Bound, context: Context) -> Iterator[Finding]:
             yield Finding(
                 fact.path,
                 "`scheduler.type` is null, so there is no schedule",
-                f"write one of {', '.join(_OWN)}, or remove the block",
+                f"write one of {', '.join(OWN)}, or remove the block",
                 at="value",
+                related=(Related(("scheduler",), "nothing reads this block"),),
             )
 
 
@@ -187,43 +188,6 @@ def warmup_decay_peak(bound: Bound, context: Context) -> Iterator[Finding]:
 
 
 @rule(
-    "DS806",
-    "torch-scheduler-under-zero",
-    "error",
-    "refused",
-    phase="initialize",
-    says="TypeError: DeepSpeedZeroOptimizer is not an Optimizer",
-    reads=("scheduler.type", "zero_optimization.stage", "fp16.enabled", "bf16.enabled"),
-    summary="A torch schedule by name under ZeRO or 16-bit training.",
-    explanation="""DeepSpeed hands the schedule its own optimizer wrapper, which torch's schedules refuse. They
-    work by name at stage 0 in fp32 only; a script can pass one as a callable in every stage.""",
-    source="runtime/engine.py:1893",
-    bad={"scheduler": {"type": "StepLR", "params": {"step_size": 10}}, "zero_optimization": {"stage": 2}},
-    good={
-        "scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 100, "warmup_num_steps": 10}},
-        "zero_optimization": {"stage": 2},
-    },
-)
-def torch_scheduler_under_zero(bound: Bound, context: Context) -> Iterator[Finding]:
-    config = bound.config
-    scheduler = config.scheduler
-    if scheduler is None or scheduler.type in _OWN:
-        return
-    half = next((name for name in ("fp16", "bf16") if (block := getattr(config, name)) and block.enabled), None)
-    if config.zero_stage == 0 and half is None:
-        return
-    place = ("zero_optimization", "stage") if config.zero_stage else (str(half), "enabled")
-    yield Finding(
-        ("scheduler", "type"),
-        f"torch's {scheduler.type} refuses DeepSpeed's optimizer "
-        + (f"at ZeRO stage {config.zero_stage}" if config.zero_stage else f"in {half}"),
-        f"use one of {', '.join(_OWN)}, or pass a callable to deepspeed.initialize",
-        at="value",
-        related=(Related(place, "DeepSpeed wraps the optimizer because of this"),),
-    )
-
-
-@rule(
     "DS807",
     "unknown-warmup-type",
     "error",
@@ -306,11 +270,13 @@ def warmup_longer_than_run(bound: Bound, context: Context) -> Iterator[Finding]:
 )
 def rates_per_group(bound: Bound, context: Context) -> Iterator[Finding]:
     scheduler = bound.config.scheduler
-    if scheduler is None or scheduler.type not in _OWN:
+    if scheduler is None:
         return
     for name in type(scheduler.params).model_fields:
+        if name == "milestones":
+            continue
         value = getattr(scheduler.params, name)
-        if isinstance(value, list) and len(cast("list[float]", value)) > 1:
+        if isinstance(value, list) and len(cast("list[float]", value)) != 1:
             count = len(cast("list[float]", value))
             yield Finding(
                 ("scheduler", "params", name),
@@ -343,7 +309,7 @@ def rates_per_group(bound: Bound, context: Context) -> Iterator[Finding]:
 )
 def one_peak_for_muon(bound: Bound, context: Context) -> Iterator[Finding]:
     scheduler, optimizer = bound.config.scheduler, bound.config.optimizer
-    if scheduler is None or scheduler.type not in _OWN or optimizer is None or optimizer.type != "Muon":
+    if scheduler is None or scheduler.type not in OWN or optimizer is None or optimizer.type != "Muon":
         return
     rates = [name for name in ("muon_lr", "adam_lr") if bound.given("optimizer", "params", name)]
     for name in ("warmup_max_lr", "cycle_max_lr"):

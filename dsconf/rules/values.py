@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dsconf.diagnostic import Effect, Fix, Phase, dotted
+from dsconf.diagnostic import Fix, Path, dotted
+from dsconf.rules.offload import swaps_to_nvme
 from dsconf.rules.rule import Context, Finding, close_match, replace, rule, show
 
 if TYPE_CHECKING:
-    from dsconf.facts import Bound, Mismatch
+    from dsconf.facts import Bound, Mismatch, UnknownTag
 
 
-def _refusal(fact: Mismatch) -> tuple[Effect, Phase]:
-    return "refused", "parse" if fact.block.reader == "pydantic" else "initialize"
+def _refusal(bound: Bound, fact: Mismatch | UnknownTag) -> dict[str, Any]:
+    """What comes of a value that does not fit: who refuses it and when, or that nobody looks at it."""
+    gate = fact.block.gate
+    switch = bound.node((*fact.path[:-1], gate)) if gate else None
+    if gate and fact.path[-1] != gate and not (switch is not None and getattr(switch, "value", None)):
+        return {"effect": "ignored", "severity": "warning"}
+    if fact.block.reader == "pydantic":
+        return {"effect": "refused", "phase": "parse"}
+    return {"effect": "refused", "phase": "initialize", "actor": _actor(fact.path)}
+
+
+def _actor(path: Path) -> str:
+    """Who uses the block at the top that a path leads into, where it is not the engine itself."""
+    from dsconf.models.config import DeepSpeedConfig
+    from dsconf.models.shape import shape
+
+    blocks = shape(DeepSpeedConfig, str(path[0])).blocks if path[0] in DeepSpeedConfig.model_fields else ()
+    return blocks[0].actor if blocks and len(path) > 1 else ""
 
 
 def _fix(fact: Mismatch) -> Fix | None:
@@ -58,7 +75,6 @@ def wrong_type(bound: Bound, context: Context) -> Iterator[Finding]:
     for fact in bound.of(Mismatch):
         if fact.kind != "type" or _is_true_string(fact):
             continue
-        effect, phase = _refusal(fact)
         fix = _fix(fact)
         name = dotted(fact.path)
         yield Finding(
@@ -67,8 +83,7 @@ def wrong_type(bound: Bound, context: Context) -> Iterator[Finding]:
             f"{fix.message}" if fix else f"give it {fact.expected}",
             at="value",
             fix=fix,
-            effect=effect,
-            phase=phase,
+            **_refusal(bound, fact),
         )
 
 
@@ -98,14 +113,12 @@ def out_of_range(bound: Bound, context: Context) -> Iterator[Finding]:
 
     for fact in bound.of(Mismatch):
         if fact.kind == "range":
-            effect, phase = _refusal(fact)
             yield Finding(
                 fact.path,
                 f"`{dotted(fact.path)}` is {show(fact.value)}; it must be {fact.expected}",
                 f"give it a number that is {fact.expected}, or remove it to use the default",
                 at="value",
-                effect=effect,
-                phase=phase,
+                **_refusal(bound, fact),
             )
 
 
@@ -133,14 +146,13 @@ def unknown_choice(bound: Bound, context: Context) -> Iterator[Finding]:
             continue
         words = fact.expected if isinstance(fact, Mismatch) else one_of(fact.choices)
         guess = close_match(fact.value, map(str, fact.choices)) if isinstance(fact.value, str) else None
-        reader = fact.block.reader
         yield Finding(
             fact.path,
             f"`{dotted(fact.path)}` is {show(fact.value)}; it must be {words}",
             f"did you mean {show(guess)}?" if guess else f"write {words}",
             at="value",
             fix=replace(fact.path, guess, f"write {show(guess)}", safe=False) if guess else None,
-            phase="parse" if reader == "pydantic" else "initialize",
+            **_refusal(bound, fact),
         )
 
 
@@ -166,7 +178,8 @@ def string_for_boolean(bound: Bound, context: Context) -> Iterator[Finding]:
             continue
         name = str(fact.path[-1])
         fix = _fix(fact)
-        if name == "wall_clock_breakdown" or fact.path == ("flops_profiler", "enabled"):
+        swaps = fact.path[0] == "aio" and swaps_to_nvme(bound)
+        if name == "wall_clock_breakdown" or fact.path == ("flops_profiler", "enabled") or swaps:
             yield Finding(
                 fact.path,
                 f"`{dotted(fact.path)}` is the string {show(fact.value)}; DeepSpeed fails on it",
@@ -174,7 +187,7 @@ def string_for_boolean(bound: Bound, context: Context) -> Iterator[Finding]:
                 at="value",
                 fix=fix,
                 effect="refused",
-                phase="parse",
+                phase="initialize" if swaps else "parse",
             )
             continue
         yield Finding(

@@ -38,7 +38,8 @@ def _zenflow(bound: Bound) -> ZenFlow | None:
     reads=("zero_optimization.stage", "zero_optimization.offload_optimizer"),
     summary="ZenFlow without an offloaded optimizer.",
     explanation="""ZenFlow spreads the step of an offloaded optimizer over time. Stages 1 and 2 refuse it without
-    `offload_optimizer`; at stage 0 DeepSpeed starts and fails at the first backward pass.""",
+    `offload_optimizer`; at stage 0 DeepSpeed takes over `update_interval` as the number of accumulation steps and
+    nothing else.""",
     source="runtime/zenflow/zenflow_stage_1_and_2.py:116",
     bad={"zero_optimization": {"stage": 2, "zenflow": _WORKS["zenflow"]}},
     good={"zero_optimization": _WORKS},
@@ -50,7 +51,7 @@ def zenflow_without_offload(bound: Bound, context: Context) -> Iterator[Finding]
     if stage == 3 or not isinstance(bound.node(_PATH), Object):
         return
     if stage == 0:
-        yield Finding(_PATH, "ZenFlow needs ZeRO, which is off", "set `stage` to 1 or 2, or remove it", phase="step")
+        yield Finding(_PATH, "ZenFlow needs ZeRO, which is off", "set `stage` to 1 or 2, or remove it", effect="advice")
     elif offload_device(bound) is None:
         yield Finding(
             _PATH,
