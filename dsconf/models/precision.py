@@ -17,7 +17,10 @@ class Fp16(Block):
         16, doc="The dynamic loss scale starts at two to this power.", source=f"{_SOURCE}:135"
     )
     loss_scale_window: Int = key(
-        1000, refuses="bool", doc="Steps without overflow after which the dynamic scale doubles.", source=f"{_SOURCE}:140"
+        1000,
+        refuses="bool",
+        doc="Steps without overflow after which the dynamic scale doubles.",
+        source=f"{_SOURCE}:140",
     )
     hysteresis: Int = key(
         2,

@@ -212,6 +212,7 @@ RULES: tuple[Rule, ...] = (
     job.loader_of_another_batch_size,
     job.secondary_partition_of_whole_world,
     job.secondary_partition_offloaded,
+    job.model_built_too_early,
 )
 
 

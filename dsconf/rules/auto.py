@@ -103,15 +103,16 @@ def auto_needs_hidden_size(bound: Bound, context: Context) -> Iterator[Finding]:
     stage = literal(bound, ("zero_optimization", "stage"))
     below = isinstance(stage, int) and stage < 3
     for item in HIDDEN_SIZE_KEYS:
-        if literal(bound, item.path) != "auto":
+        if literal(bound, item.path) != "auto" or context.hidden_size:
             continue
         useless = below and item.path[-1].startswith("stage3_")
         multimodal = useless or context.reader == "accelerate"
         yield Finding(
             item.path,
             f"`{item.path[-1]}` becomes {item.becomes}; a model whose configuration has no `hidden_size`"
-            + (", or has it in `text_config`, is refused" if multimodal else " is refused"),
+            + (", or has it in `text_config`, is refused" if multimodal else " is refused")
+            + (", and this model has none" if context.hidden_size is False else ""),
             "remove it: it has no effect below stage 3" if useless else "write a number for such a model",
             at="value",
-            severity="warning" if useless else None,
+            severity="warning" if useless or context.hidden_size is False else None,
         )

@@ -122,7 +122,7 @@ def comms_logger_always_on(bound: Bound, context: Context) -> Iterator[Finding]:
 @rule(
     "DS906",
     "contiguous-checkpointing-incomplete",
-    "warning",
+    "error",
     "refused",
     phase="initialize",
     says="AssertionError: Must specify the number of layers with contiguous memory checkpointing",
@@ -151,12 +151,14 @@ def contiguous_checkpointing_incomplete(bound: Bound, context: Context) -> Itera
             "`contiguous_memory_optimization` needs `partition_activations`",
             'add "partition_activations": true, or remove it',
             severity="warning",
+            actor="deepspeed.checkpointing.configure",
         )
     elif block.number_checkpoints is None:
         yield Finding(
             ("activation_checkpointing", "number_checkpoints"),
             "`contiguous_memory_optimization` needs `number_checkpoints`",
             "add it: the number of layers that are checkpointed",
+            actor="deepspeed.checkpointing.configure",
         )
 
 

@@ -257,3 +257,28 @@ def secondary_partition_offloaded(bound: Bound, context: Context) -> Iterator[Fi
             "keep one of the two: hpZ where parameters fit the accelerators, `offload_param` where they do not",
             related=(Related(("zero_optimization", "offload_param"), "parameters are offloaded here"),),
         )
+
+
+@rule(
+    "DS990",
+    "model-built-too-early",
+    "error",
+    "advice",
+    reads=("zero_optimization.stage",),
+    context=Context(reader="transformers", zero_init=False),
+    judge="reader",
+    summary="A model that is loaded before Transformers knows of stage 3.",
+    explanation="""`from_pretrained` splits a model while it loads it only if the training arguments, or an
+    `HfDeepSpeedConfig` that is still alive, were made before. Otherwise each rank first loads the whole of it.""",
+    source="transformers/integrations/deepspeed.py:53",
+    bad={"zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}},
+    good={"zero_optimization": {"stage": 2}},
+)
+def model_built_too_early(bound: Bound, context: Context) -> Iterator[Finding]:
+    if context.reader == "transformers" and context.zero_init is False and bound.config.zero_stage == 3:
+        yield Finding(
+            ("zero_optimization", "stage"),
+            "the model is loaded before the training arguments exist, so each rank loads the whole of it",
+            "make TrainingArguments, or an HfDeepSpeedConfig that you keep, before `from_pretrained`",
+            at="value",
+        )

@@ -257,11 +257,12 @@ def optimizer_absent(bound: Bound, context: Context) -> Iterator[Finding]:
     stage = bound.config.zero_stage
     sharded = stage == 1 or stage == 2
     yield Finding(
-        ("optimizer",),
+        ("zero_optimization", "stage") if sharded else ("optimizer",),
         f"stage {stage} needs an optimizer, and nobody brings one"
         if sharded
         else "nobody brings an optimizer, so this is for inference only; a backward pass fails",
         'add "optimizer", or set `zero_optimization.stage` to 0 or 3 for inference' if sharded else 'add "optimizer"',
+        at="value",
         severity=None if sharded else "warning",
         phase=None if sharded else "step",
     )
