@@ -6,33 +6,32 @@ where, which block, what was expected. It judges nothing and says nothing to peo
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
-
+from dsconf.blocks import BlockType, Key, Retired, block_type, one_of, word
 from dsconf.diagnostic import Path
-from dsconf.facts import Auto, Bound, Coercion, Fact, Misfit, Mismatch, Missing, Old, OldForm, Unknown, UnknownTag
-from dsconf.models.block import WRAPS, Block, Retired
-from dsconf.models.shape import extras, shape, tag_values
-from dsconf.models.words import describe, literals, one_of, only_literals, word
+from dsconf.facts import (
+    Auto,
+    Bound,
+    Coercion,
+    Fact,
+    Misfit,
+    Mismatch,
+    Missing,
+    Old,
+    OldForm,
+    Unknown,
+    UnknownTag,
+    Values,
+)
 from dsconf.source import Array, Document, Member, Node, Object, Scalar, find, from_python, plain
 
 
-@cache
-def _adapter(cls: type[Block], name: str) -> TypeAdapter[Any]:
-    info = cls.model_fields[name]
-    annotation: Any = info.annotation
-    for item in info.metadata:
-        annotation = Annotated[annotation, item]
-    return TypeAdapter(annotation)
-
-
-def bind(document: Document, cls: type[Block]) -> Bound:
-    """Bind a whole configuration, or one block on its own, to a model."""
+def bind(document: Document) -> Bound:
+    """Bind a whole configuration."""
     binder = _Binder()
     root = document.root or Object((), None)
+    cls = block_type()
     block = binder.block(binder.modern(root, cls), cls, (cls,), ())
     return Bound(document, block, binder.facts, binder.broken)
 
@@ -47,9 +46,9 @@ class _Binder:
         self.facts: list[Fact] = []
         self.broken: set[Path] = set()
 
-    def modern(self, root: Object, cls: type[Block]) -> Object:
+    def modern(self, root: Object, cls: BlockType) -> Object:
         """Replace the boolean form of `zero_optimization`, which takes its bucket size from the top level."""
-        member = root.get("zero_optimization") if "zero_optimization" in cls.model_fields else None
+        member = root.get("zero_optimization")
         if member is None or not isinstance(member.value, Scalar) or not isinstance(member.value.value, bool):
             return root
         switched_on = member.value.value
@@ -61,7 +60,7 @@ class _Binder:
         others = tuple(item for item in root.members if item.key not in ("zero_optimization", "allgather_size"))
         return Object((*others, Member(member.key, member.key_span, from_python(block))), root.span)
 
-    def block(self, node: Object, cls: type[Block], siblings: tuple[type[Block], ...], path: Path) -> Block:
+    def block(self, node: Object, cls: BlockType, siblings: tuple[BlockType, ...], path: Path) -> Values:
         """Bind an object to a type that was chosen already."""
         values: dict[str, Any] = {}
         retired = {item.key: item for item in cls.retired}
@@ -85,48 +84,49 @@ class _Binder:
                     continue
                 name, value = translated
             is_auto = isinstance(value, Scalar) and value.value == "auto"
-            if name not in cls.model_fields:
+            if name not in cls.keys:
                 if is_comment(name) and cls.reader != "pydantic":
                     continue
-                others = tuple(item for item in siblings if name in item.model_fields)
+                others = tuple(item for item in siblings if name in item.keys)
                 if others:
                     self.facts.append(Misfit(here, cls, others, plain(value)))
                 elif name == member.key:
                     self.facts.append(Unknown(here, cls, is_auto))
                 continue
-            if is_auto and not extras(cls.model_fields[name]).get("auto"):
+            if is_auto and not cls.keys[name].auto:
                 self.facts.append(Auto(here, cls))
                 self.broken.add(here)
                 continue
             taken = self.value(value, cls, name, here)
             if taken is not _NOTHING:
                 values[name] = taken
-        for name, info in cls.model_fields.items():
-            if info.is_required() and name not in values and name not in seen and name != cls.tag:
+        for name, key in cls.keys.items():
+            if key.required and name not in values and name not in seen and name != cls.tag:
                 self.facts.append(Missing((*path, name), cls))
                 self.broken.add((*path, name))
         if cls.tag:
-            values[cls.tag] = tag_values(cls)[0]
-        return cls.model_construct(set(values), **values)
+            values[cls.tag] = cls.tag_value
+        return Values(cls, values)
 
-    def value(self, node: Node, cls: type[Block], name: str, path: Path) -> Any:
+    def value(self, node: Node, cls: BlockType, name: str, path: Path) -> Any:
         """Bind what stands at a key; `_NOTHING` when it could not be taken over."""
-        form = shape(cls, name)
-        if not form.blocks:
+        key = cls.keys[name]
+        if not key.blocks:
             return self.scalar(node, cls, name, path)
-        if isinstance(node, Scalar) and node.value is None and extras(cls.model_fields[name]).get("nullable"):
+        if isinstance(node, Scalar) and node.value is None and key.nullable:
             return _NOTHING
-        if form.container == "list" and isinstance(node, Array):
-            bound = [self.choose(item, cls, form.blocks, (*path, index)) for index, item in enumerate(node.items)]
+        blocks = tuple(block_type(inner) for inner in key.blocks)
+        if key.container == "list" and isinstance(node, Array):
+            bound = [self.choose(item, cls, blocks, (*path, index)) for index, item in enumerate(node.items)]
             return [item for item in bound if item is not _NOTHING]
-        if form.container == "dict" and isinstance(node, Object):
-            pairs = {item.key: self.choose(item.value, cls, form.blocks, (*path, item.key)) for item in node.members}
-            return {key: item for key, item in pairs.items() if item is not _NOTHING}
-        if form.container:
-            return self.mismatch(path, cls, f"{'a list' if form.container == 'list' else 'an object'}", plain(node))
-        return self.choose(node, cls, form.blocks, path)
+        if key.container == "dict" and isinstance(node, Object):
+            pairs = {item.key: self.choose(item.value, cls, blocks, (*path, item.key)) for item in node.members}
+            return {name: item for name, item in pairs.items() if item is not _NOTHING}
+        if key.container:
+            return self.mismatch(path, cls, f"{'a list' if key.container == 'list' else 'an object'}", plain(node))
+        return self.choose(node, cls, blocks, path)
 
-    def choose(self, node: Node, parent: type[Block], blocks: tuple[type[Block], ...], path: Path) -> Any:
+    def choose(self, node: Node, parent: BlockType, blocks: tuple[BlockType, ...], path: Path) -> Any:
         """Choose among the types of a block by its tag, and bind to it."""
         if not isinstance(node, Object):
             return self.mismatch(path, parent, "an object", plain(node))
@@ -135,7 +135,7 @@ class _Binder:
             return self.block(node, blocks[0], blocks, path)
         member = node.get(tag)
         if member is None:
-            default = next((cls for cls in blocks if not cls.model_fields[tag].is_required()), None)
+            default = next((cls for cls in blocks if not cls.keys[tag].required), None)
             if default:
                 return self.block(node, default, blocks, path)
             self.facts.append(Missing((*path, tag), blocks[0]))
@@ -147,43 +147,45 @@ class _Binder:
             return _NOTHING
         value = plain(member.value)
         for cls in blocks:
-            wanted = tag_values(cls)[0]
+            wanted = cls.tag_value
             if type(value) is type(wanted) and value == wanted:
                 return self.block(node, cls, blocks, path)
         for cls in blocks:
-            wanted = tag_values(cls)[0]
-            if getattr(cls, "folded", False) and isinstance(value, str) and value.lower() == wanted.lower():
+            wanted = cls.tag_value
+            if cls.folded and isinstance(value, str) and value.lower() == wanted.lower():
                 return self.block(node, cls, blocks, path)
             if isinstance(wanted, int) and cls.reader == "pydantic" and _as_int(value) == wanted:
                 if not isinstance(value, float):
                     self.facts.append(Coercion((*path, tag), cls, value, wanted))
                 return self.block(node, cls, blocks, path)
-        choices = tuple(tag_values(cls)[0] for cls in blocks)
+        choices = tuple(cls.tag_value for cls in blocks)
         self.facts.append(UnknownTag((*path, tag), blocks[0], value, choices))
         self.broken.add(path)
         return _NOTHING
 
-    def scalar(self, node: Node, cls: type[Block], name: str, path: Path) -> Any:
+    def scalar(self, node: Node, cls: BlockType, name: str, path: Path) -> Any:
         """Bind a scalar or free-form value by its field's own validator."""
         value = plain(node)
         if name == cls.tag:
             return value
-        adapter = _adapter(cls, name)
+        from pydantic_core import ValidationError
+
+        key = cls.keys[name]
         try:
-            return adapter.validate_python(value, strict=True)
+            return key.validator.validate_python(value, strict=True)
         except ValidationError as error:
             problem = error.errors(include_url=False, include_input=False)[0]
-        becomes = _coerced(adapter, cls, cls.model_fields[name], value)
+        becomes = _coerced(cls, key, value)
         if becomes is not _NOTHING:
             self.facts.append(Coercion(path, cls, value, becomes))
             return becomes
-        kind, expected, choices = _explain(cls, name, problem)
+        kind, expected, choices = _explain(key, problem)
         return self.mismatch((*path, *_inner(problem)), cls, expected, _at(value, _inner(problem)), kind, choices)
 
     def mismatch(
         self,
         path: Path,
-        cls: type[Block],
+        cls: BlockType,
         expected: str,
         value: Any,
         kind: Literal["type", "range", "choice"] = "type",
@@ -217,24 +219,26 @@ def _as_int(value: Any) -> int | None:
         return None
 
 
-def _coerced(adapter: TypeAdapter[Any], cls: type[Block], info: FieldInfo, value: Any) -> Any:
+def _coerced(cls: BlockType, key: Key, value: Any) -> Any:
     """What DeepSpeed makes of a value of the wrong type: Pydantic's lax mode, or Python's truth and arithmetic."""
+    from pydantic_core import ValidationError
+
     if cls.reader == "pydantic":
-        if type(value).__name__ == extras(info).get("refuses"):
+        if type(value).__name__ == key.refuses:
             return _NOTHING
-        if WRAPS in info.metadata and isinstance(value, str):
+        if key.wraps and isinstance(value, str):
             return [value]
         try:
-            return adapter.validate_python(value, strict=False)
+            return key.validator.validate_python(value, strict=False)
         except ValidationError:
             return _NOTHING
     if cls.reader == "opaque":
         return _NOTHING
-    if info.annotation in (bool, bool | None) and not isinstance(value, str):
+    if key.boolean and not isinstance(value, str):
         return bool(value)
     if isinstance(value, bool):
         try:
-            return adapter.validate_python(int(value), strict=True)
+            return key.validator.validate_python(int(value), strict=True)
         except ValidationError:
             return _NOTHING
     return _NOTHING
@@ -261,9 +265,7 @@ _TYPES = {
 }
 
 
-def _explain(
-    cls: type[Block], name: str, problem: Any
-) -> tuple[Literal["type", "range", "choice"], str, tuple[str, ...]]:
+def _explain(key: Key, problem: Any) -> tuple[Literal["type", "range", "choice"], str, tuple[str, ...]]:
     """Say in words what would have fitted; Pydantic's own text never reaches a person."""
     kind: str = problem["type"]
     if kind in _RANGES:
@@ -275,11 +277,9 @@ def _explain(
         return "type", "a string that is not empty", ()
     if kind == "string_pattern_mismatch":
         return "type", "a name without dots", ()
-    annotation = cls.model_fields[name].annotation
-    choices = literals(annotation) if only_literals(annotation) else ()
-    if choices and kind in ("literal_error", "string_type", "int_type", "bool_type", "enum"):
-        return "choice", one_of(choices), tuple(map(word, choices))
-    return "type", describe(annotation) if not _inner(problem) else _TYPES.get(kind, kind), ()
+    if key.choices and kind in ("literal_error", "string_type", "int_type", "bool_type", "enum"):
+        return "choice", one_of(key.choices), tuple(map(word, key.choices))
+    return "type", key.words if not _inner(problem) else _TYPES.get(kind, kind), ()
 
 
 def _inner(problem: Any) -> Path:

@@ -4,47 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dsconf.bind import bind
+from dsconf.blocks import ROOT, BlockType, block_type, home
 from dsconf.diagnostic import ConfigError, Diagnostic, Path, Related
-from dsconf.facts import Bound, within
-from dsconf.models.block import Block
-from dsconf.models.config import DeepSpeedConfig
-from dsconf.models.index import home
-from dsconf.models.shape import shape, tag_values
+from dsconf.facts import Bound, Values, within
 from dsconf.readers import PROFILES
 from dsconf.rules import RULES
 from dsconf.rules.rule import Context, Finding, Rule, findings_of
 from dsconf.rules.text import unreadable
 from dsconf.source import Document, Object, Position, Span, find, from_python
 
-SomeBlock = TypeVar("SomeBlock", bound=Block)
+if TYPE_CHECKING:
+    from dsconf.models.block import Block
+    from dsconf.models.config import DeepSpeedConfig
+
+SomeBlock = TypeVar("SomeBlock", bound="Block")
 
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What was found in one document, in its order; `config` is None when there are errors."""
+    """What was found in one document, in its order."""
 
     document: Document
     diagnostics: tuple[Diagnostic, ...]
-    config: DeepSpeedConfig | None
+    bound: Bound
+
+    @property
+    def config(self) -> DeepSpeedConfig | None:
+        """The typed configuration; None when there are errors."""
+        from dsconf.models.typed import typed
+
+        failed = any(item.severity == "error" for item in self.diagnostics)
+        return None if failed else cast("DeepSpeedConfig", typed(self.bound.block))
 
 
 def check(document: Document, context: Context | None = None) -> Report:
     """Validate a document that was read from text."""
-    bound = bind(document, DeepSpeedConfig)
+    bound = bind(document)
     rules = RULES if document.root is not None else (unreadable,)
-    diagnostics = _run(rules, bound, context or Context())
-    failed = any(item.severity == "error" for item in diagnostics)
-    return Report(document, diagnostics, None if failed else cast(DeepSpeedConfig, bound.block))
+    return Report(document, _run(rules, bound, context or Context()), bound)
 
 
 def check_values(values: Mapping[str, Any], context: Context | None = None) -> tuple[Diagnostic, ...]:
     """Validate a configuration that is a dict, as a whole; the diagnostics have no places."""
-    return _check_block(DeepSpeedConfig, values, context or Context())[0]
+    bound = bind(_document(_plain_values(values)))
+    return _run(RULES, bound, context or Context())
 
 
 def build(cls: type[SomeBlock], values: Mapping[str, Any], context: Context | None = None) -> SomeBlock:
@@ -54,46 +62,55 @@ def build(cls: type[SomeBlock], values: Mapping[str, Any], context: Context | No
         ConfigError: with every diagnostic, when one of them is an error.
         TypeError: a value is of a type that JSON does not have.
     """
-    diagnostics, block = _check_block(cls, values, context or Context())
+    from dsconf.models.typed import typed
+
+    diagnostics, block = _check_block(cls.__name__, _plain_values(values), context or Context())
     if any(item.severity == "error" for item in diagnostics):
         raise ConfigError(diagnostics)
-    return cast(SomeBlock, block)
+    return cast("SomeBlock", typed(block))
 
 
-def _check_block(cls: type[Block], values: Mapping[str, Any], context: Context) -> tuple[tuple[Diagnostic, ...], Block]:
-    plain = {name: _unbuilt(item) for name, item in values.items()}
-    if cls is DeepSpeedConfig:
-        bound = bind(Document("", "", cast(Object, from_python(plain)), (), ()), cls)
+def _document(values: dict[str, Any]) -> Document:
+    return Document("", "", cast(Object, from_python(values)), (), ())
+
+
+def _check_block(name: str, values: dict[str, Any], context: Context) -> tuple[tuple[Diagnostic, ...], Values]:
+    if name == ROOT:
+        bound = bind(_document(values))
         return _run(RULES, bound, context), bound.block
-    path, whole = _at_home(cls, plain)
-    bound = bind(Document("", "", cast(Object, from_python(whole)), (), ()), DeepSpeedConfig)
+    path, around = _at_home(block_type(name), values)
+    bound = bind(_document(around))
     diagnostics = _run([rule for rule in RULES if rule.block], bound, context)
     block: Any = bound.block
     for part in path:
-        block = getattr(block, str(part), None) if isinstance(block, Block) else block[part]
+        block = getattr(block, str(part)) if isinstance(block, Values) else block[part]
     return tuple(item for item in diagnostics if item.path[: len(path)] == path), block
 
 
-def _at_home(cls: type[Block], values: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
+def _at_home(block: BlockType, values: dict[str, Any]) -> tuple[Path, dict[str, Any]]:
     """A block that is built on its own, put where it belongs, so that it is judged as it would be there."""
-    if cls.tag:
-        own = tag_values(cls)[0]
-        if values.get(cls.tag, own) != own:
-            raise TypeError(f"{cls.__name__} is for {cls.tag} {own!r}, not {values[cls.tag]!r}")
-        values = {cls.tag: own, **values}
+    if block.tag:
+        own = block.tag_value
+        if values.get(block.tag, own) != own:
+            raise TypeError(f"{block.name} is for {block.tag} {own!r}, not {values[block.tag]!r}")
+        values = {block.tag: own, **values}
     path: Path = ()
-    for parent, name in reversed(home(cls)):
-        container = shape(parent, name).container
+    for parent, name in reversed(home(block.name)):
+        container = parent.keys[name].container
         inner: Any = [values] if container == "list" else {"name": values} if container == "dict" else values
         path = (name, *((0,) if container == "list" else ("name",) if container == "dict" else ()), *path)
         values = {name: inner}
         if parent.tag:
-            values[parent.tag] = tag_values(parent)[0]
+            values[parent.tag] = parent.tag_value
     return path, values
 
 
+def _plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _unbuilt(item) for name, item in values.items()}
+
+
 def _unbuilt(value: Any) -> Any:
-    if isinstance(value, Block):
+    if hasattr(value, "to_dict"):
         return value.to_dict()
     if isinstance(value, dict):
         return {name: _unbuilt(item) for name, item in cast("dict[Any, Any]", value).items()}

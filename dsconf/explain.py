@@ -19,7 +19,7 @@ def explain(word: str) -> str | None:
 
 def suggestion(word: str) -> str | None:
     """What a word that explains nothing was probably meant to be."""
-    from dsconf.models.index import homes
+    from dsconf.blocks import homes
 
     names = [item.name for item in RULES] + [item.code for item in RULES] + list(homes())
     return close_match(word, names)
@@ -91,28 +91,24 @@ def _indented(example: Any) -> str:
 
 def key_page(word: str) -> str | None:
     """What a key is: type, default, range, documentation and source, at each place where it lives."""
+    from dsconf.blocks import block_type, walk
     from dsconf.diagnostic import dotted
-    from dsconf.models.config import DeepSpeedConfig
-    from dsconf.models.index import walk
-    from dsconf.models.shape import extras, tag_values
-    from dsconf.models.words import describe
 
     wanted = tuple(word.strip(".").split("."))
     sections: dict[tuple[str, str], list[str]] = {}
-    for path, cls, info in walk(DeepSpeedConfig):
+    for path, block, key in walk(block_type()):
         if tuple(map(str, path[-len(wanted) :])) != wanted:
             continue
-        facts = extras(info)
-        lines = [info.description or "", "", f"type       {describe(info.annotation)}"]
-        if not info.is_required():
-            lines.append(f"default    {json.dumps(info.get_default(call_default_factory=True), default=str)}")
-        bounds = _bounds(info.metadata)
+        lines = [key.doc, "", f"type       {key.words}"]
+        if not key.required:
+            lines.append(f"default    {json.dumps(key.default)}")
+        bounds = ", ".join(f"{_BOUNDS[name]} {value}" for name, value in key.bounds.items())
         if bounds:
             lines.append(f"range      {bounds}")
-        if facts.get("dead"):
+        if key.dead:
             lines.append("effect     none: nothing reads it")
-        lines.append(f"source     deepspeed/{facts.get('source', '')}")
-        variant = f"{cls.tag}: {tag_values(cls)[0]}" if cls.tag else ""
+        lines.append(f"source     deepspeed/{key.source}")
+        variant = f"{block.tag}: {block.tag_value}" if block.tag else ""
         sections.setdefault((dotted(path), "\n".join(lines)), []).append(variant)
     pages: list[str] = []
     for (name, body), variants in sections.items():
@@ -121,12 +117,4 @@ def key_page(word: str) -> str | None:
     return "\n".join(pages) or None
 
 
-def _bounds(metadata: list[Any]) -> str:
-    words = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
-    found = [
-        f"{text} {getattr(item, name)}"
-        for item in metadata
-        for name, text in words.items()
-        if getattr(item, name, None) is not None
-    ]
-    return ", ".join(found)
+_BOUNDS = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
@@ -10,8 +10,38 @@ from dsconf.diagnostic import Path
 from dsconf.source import Document, Node, find
 
 if TYPE_CHECKING:
-    from dsconf.models.block import Block, Retired
+    from dsconf.blocks import BlockType, Retired
+    from dsconf.models.block import Block
     from dsconf.models.config import DeepSpeedConfig
+
+
+class Values:
+    """A block as far as it could be bound: the values that were given, and the defaults of its type for the others."""
+
+    __slots__ = ("block_type", "given", "model_fields_set")
+
+    def __init__(self, block_type: BlockType, given: Mapping[str, Any]) -> None:
+        self.block_type = block_type
+        self.given = given
+        self.model_fields_set = set(given)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.given:
+            return self.given[name]
+        key = self.block_type.keys.get(name)
+        if key is None:
+            raise AttributeError(f"{self.block_type.name} has no key {name!r}")
+        return key.default
+
+    @property
+    def zero_stage(self) -> int:
+        """Of a whole configuration: its ZeRO stage, 0 when ZeRO is off."""
+        return self.zero_optimization.stage if self.zero_optimization else 0
+
+
+def type_of(block: Block) -> BlockType:
+    """The type of a bound block, which the type checker takes for the model that it stands for."""
+    return cast("Values", cast(object, block)).block_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +49,7 @@ class Fact:
     """Something about the key at `path`, in a block of type `block`."""
 
     path: Path
-    block: type[Block]
+    block: BlockType
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +63,7 @@ class Unknown(Fact):
 class Misfit(Fact):
     """A key that this type of the block does not have, and `siblings` do."""
 
-    siblings: tuple[type[Block], ...] = ()
+    siblings: tuple[BlockType, ...] = ()
     value: Any = None
 
 
@@ -97,14 +127,14 @@ class Bound:
     """A configuration, as far as it could be typed, and the facts about the rest."""
 
     document: Document
-    block: Block
+    block: Values
     facts: list[Fact]
     broken: set[Path]
 
     @property
     def config(self) -> DeepSpeedConfig:
         """The configuration, as far as it could be typed."""
-        return cast("DeepSpeedConfig", self.block)
+        return cast("DeepSpeedConfig", cast(object, self.block))
 
     def of(self, kind: type[AnyFact]) -> Iterator[AnyFact]:
         """The facts of one kind, in the order of the text."""
@@ -113,7 +143,9 @@ class Bound:
     def without(self, unread: Sequence[Path]) -> Bound:
         """The same, without the blocks that nothing reads and without facts about what is in them."""
         facts = [fact for fact in self.facts if not within(fact.path, unread)]
-        block = self.block.model_copy(update={str(place[0]): None for place in unread if len(place) == 1})
+        gone = {str(place[0]) for place in unread if len(place) == 1}
+        kept = {name: value for name, value in self.block.given.items() if name not in gone}
+        block = Values(self.block.block_type, kept)
         return Bound(self.document, block, facts, self.broken)
 
     def is_broken(self, path: Path) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from typing import Any
 
 #: Each fact that has no option of its own, with its values and what it says.
 FACTS: dict[str, tuple[tuple[Any, ...] | type[int], str]] = {
@@ -59,6 +59,6 @@ def check_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
             if not any(type(value) is type(item) and value == item for item in values):
                 choices = " or ".join(str(item).lower() if isinstance(item, bool) else item for item in values)
                 raise JobError(f"{name} is {value!r}; write {choices}")
-        elif type(value) is not int or cast(int, value) < 1:
+        elif type(value) is not int or value < 1:
             raise JobError(f"{name} is {value!r}; write a whole number above 0")
     return dict(facts)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Literal, cast
 
 from dsconf.resources import folder
@@ -127,11 +128,14 @@ def _retired(old: Any) -> dict[str, Any]:
 
 
 def publish() -> None:
-    """Write the published schemas anew, after a change of the models."""
+    """Write the published schemas and the table of blocks anew, after a change of the models."""
+    from dsconf import blocks
     from dsconf.atomic import write_text
+    from dsconf.models import table
 
     for variant, name in FILES.items():
         write_text(folder("schemas") / name, as_text(generate(variant)))
+    write_text(Path(blocks.__file__).parent / blocks.FILE, table.as_text(table.generate()))
 
 
 if __name__ == "__main__":

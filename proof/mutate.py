@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import Any, TypeAlias
 
-from dsconf.models.index import homes
+from dsconf.blocks import homes
 
 Tree: TypeAlias = "dict[str, Any]"
 

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from dsconf import ConfigError, load, presets, validate
+from dsconf.blocks import homes
 from dsconf.check import Report, check
-from dsconf.models.index import homes
 from dsconf.render import Style, as_json, concise, full, summary
 from dsconf.rules import RULES
 from dsconf.rules.rule import Context

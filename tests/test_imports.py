@@ -17,7 +17,8 @@ HEAVY = {"torch", "deepspeed", "hydra", "omegaconf", "jsonschema", "rich", "type
         ("import dsconf", HEAVY | {"pydantic", "argparse"}),
         ("import dsconf.cli; dsconf.cli.main([])", HEAVY | {"pydantic"}),
         ("import dsconf.cli; dsconf.cli.main(['explain', 'DS301'])", HEAVY | {"pydantic"}),
-        ("import dsconf.cli; dsconf.cli.main(['validate', 'ds_config.json'])", HEAVY),
+        ("import dsconf.cli; dsconf.cli.main(['explain', 'reduce_bucket_size'])", HEAVY | {"pydantic"}),
+        ("import dsconf.cli; dsconf.cli.main(['validate', 'ds_config.json'])", HEAVY | {"pydantic"}),
         ("import dsconf; dsconf.load('ds_config.json')", HEAVY),
     ],
 )

@@ -7,36 +7,11 @@ DeepSpeed that reads it. Schemas, pages, suggestions and checks are all read fro
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-#: How DeepSpeed reads a block. `pydantic`: closed (an unknown key is refused), values are coerced and every
-#: key whose value is the string "auto" is dropped. `dict`: open (an unknown key vanishes), nothing is coerced,
-#: "auto" stays a string and any string counts as true. `kwargs`: the block becomes the keyword arguments of a
-#: class, so an unknown key raises and nothing is coerced. `opaque`: handed on unread.
-Reader = Literal["pydantic", "dict", "kwargs", "opaque"]
-
-
-@dataclass(frozen=True, slots=True)
-class Retired:
-    """A key that a block once had, and what became of it.
-
-    `status`: `removed` (DeepSpeed refuses it), `deprecated` (it still works, with a warning), `renamed` (it
-    still works, silently) or `dead` (it is ignored).
-    `becomes`: the key of the same block that took its place, if one did.
-    `values`: how its values translate to the new key's; absent: the value is taken over as it is; a value
-    translated to None is dropped together with the key.
-    """
-
-    key: str
-    status: Literal["removed", "deprecated", "renamed", "dead"]
-    source: str
-    becomes: str | None = None
-    values: Mapping[Any, Any] | None = None
-    advice: str = ""
+from dsconf.blocks import Reader, Retired, folded, whole
 
 
 class Block(BaseModel):
@@ -123,17 +98,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _whole(value: object) -> object:
-    """`5e8` is a float to a JSON parser and an integer to DeepSpeed, as long as it fits 64 bits."""
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**63 else value
-
-
-def _folded(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
-
-
 #: Put behind a bound on `int`, so that the bound also reaches the JSON Schema.
-WHOLE = BeforeValidator(_whole)
+WHOLE = BeforeValidator(whole)
 #: A whole number; `5e8` is one, `5.5`, `true` and `"5e8"` are not.
 Int = Annotated[int, WHOLE]
 #: A whole number above zero.
@@ -145,4 +111,4 @@ Float = Annotated[float, Field(allow_inf_nan=False)]
 #: Marks a list in whose place DeepSpeed takes a lone item.
 WRAPS = "wraps"
 #: Put in front of a Literal of lower-case words that DeepSpeed compares without regard to case.
-FOLDED = BeforeValidator(_folded)
+FOLDED = BeforeValidator(folded)

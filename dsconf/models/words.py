@@ -5,6 +5,8 @@ from __future__ import annotations
 import types
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
+from dsconf.blocks import one_of
+
 
 def literals(annotation: Any) -> tuple[Any, ...]:
     """The words and numbers that an annotation admits."""
@@ -25,17 +27,6 @@ def only_literals(annotation: Any) -> bool:
     if origin in (Union, types.UnionType, list):
         return all(only_literals(arg) for arg in get_args(annotation))
     return origin is Literal or annotation is type(None)
-
-
-def word(value: Any) -> str:
-    """A value as JSON spells it, strings without their quotes."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def one_of(choices: tuple[Any, ...]) -> str:
-    """`"a"`, `"b"` or `"c"`."""
-    words = [f'"{item}"' if isinstance(item, str) else word(item) for item in choices]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def describe(annotation: Any) -> str:

@@ -37,11 +37,13 @@ def compile_option_without_deepcompile(bound: Bound, context: Context) -> Iterat
     block = bound.config.compile
     if block is None or block.deepcompile:
         return
-    for name, info in type(block).model_fields.items():
+    from dsconf.facts import type_of
+
+    for name, key in type_of(block).keys.items():
         if name not in block.model_fields_set or name in ("deepcompile", "autoep_non_moe"):
             continue
         value: Any = getattr(block, name)
-        if value != info.default:
+        if value != key.default:
             yield Finding(
                 ("compile", name),
                 f"`{name}` has no effect without `deepcompile`",

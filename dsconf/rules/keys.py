@@ -10,8 +10,8 @@ from dsconf.readers import PROFILES
 from dsconf.rules.rule import Context, Finding, close_match, move, rule
 
 if TYPE_CHECKING:
+    from dsconf.blocks import BlockType
     from dsconf.facts import Auto, Bound
-    from dsconf.models.block import Block
 
 #: What DeepSpeed does with a key that a block does not have, by how it reads the block.
 _EFFECTS: dict[str, tuple[Effect, Phase | None, str]] = {
@@ -30,8 +30,8 @@ def _where(path: Path) -> str:
     return f"in `{dotted(path)}`" if path else "at the top level"
 
 
-def _candidates(block: type[Block]) -> list[str]:
-    return [*block.model_fields, *(item.key for item in block.retired)]
+def _candidates(block: BlockType) -> list[str]:
+    return [*block.keys, *(item.key for item in block.retired)]
 
 
 @rule(
@@ -106,13 +106,13 @@ def unknown_key(bound: Bound, context: Context) -> Iterator[Finding]:
     good={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
 )
 def misplaced_key(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.blocks import homes
     from dsconf.facts import Unknown
-    from dsconf.models.index import homes
 
     known = homes()
     for fact in bound.of(Unknown):
         name, parent = str(fact.path[-1]), fact.path[:-1]
-        if close_match(name, fact.block.model_fields):
+        if close_match(name, fact.block.keys):
             continue
         elsewhere = _elsewhere(name, known)
         if elsewhere:
@@ -219,12 +219,12 @@ def duplicate_key(bound: Bound, context: Context) -> Iterator[Finding]:
 def missing_key(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.facts import Missing, Unknown
 
-    slips = {(*fact.path[:-1], close_match(str(fact.path[-1]), fact.block.model_fields)) for fact in bound.of(Unknown)}
+    slips = {(*fact.path[:-1], close_match(str(fact.path[-1]), fact.block.keys)) for fact in bound.of(Unknown)}
     for fact in bound.of(Missing):
         if fact.path in slips:
             continue
         name, parent = str(fact.path[-1]), fact.path[:-1]
-        doc = fact.block.model_fields[name].description or ""
+        doc = fact.block.keys[name].doc
         yield Finding(
             fact.path, f"`{name}` is missing {_where(parent)}", f"add it: {doc[:1].lower()}{doc[1:].rstrip('.')}"
         )
@@ -275,5 +275,5 @@ def _dropped(fact: Auto) -> bool:
 
 
 def _taken_for_true(fact: Auto) -> bool:
-    field = fact.block.model_fields.get(str(fact.path[-1]))
-    return field is not None and field.annotation is bool
+    key = fact.block.keys.get(str(fact.path[-1]))
+    return key is not None and key.boolean

@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 )
 def nvme_optimizer_below_stage_3(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.facts import UnknownTag
-    from dsconf.models.offload import CpuOptimizerOffload
 
     for fact in bound.of(UnknownTag):
-        if fact.value == "nvme" and fact.path[-1] == "device" and CpuOptimizerOffload is not fact.block:
+        if fact.value == "nvme" and fact.path[-1] == "device" and fact.block.name != "CpuOptimizerOffload":
             stage = bound.node((*fact.path[:-2], "stage"))
             yield Finding(
                 fact.path,

@@ -114,15 +114,14 @@ def offload_optimizer_at_stage_0(bound: Bound, context: Context) -> Iterator[Fin
 )
 def option_of_another_device(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.facts import Misfit
-    from dsconf.models.shape import tag_values
 
     for fact in bound.of(Misfit):
         if fact.block.tag != "device" or fact.path[-1] == "ratio":
             continue
-        device = tag_values(fact.block)[0]
+        device = fact.block.tag_value
         parent = fact.path[:-1]
         unset = device == "none" and not bound.given(*parent, "device")
-        readers = sorted({tag_values(item)[0] for item in fact.siblings})
+        readers = sorted({item.tag_value for item in fact.siblings})
         name = fact.path[-1]
         yield Finding(
             fact.path,
@@ -148,10 +147,10 @@ def option_of_another_device(bound: Bound, context: Context) -> Iterator[Finding
     good={"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
 )
 def nvme_option_below_stage_3(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.blocks import block_type
     from dsconf.facts import Misfit, Unknown
-    from dsconf.models.offload import CpuOptimizerOffload3, NvmeOptimizerOffload
 
-    later = {**CpuOptimizerOffload3.model_fields, **NvmeOptimizerOffload.model_fields}
+    later = {**block_type("CpuOptimizerOffload3").keys, **block_type("NvmeOptimizerOffload").keys}
     facts = [*bound.of(Unknown), *(fact for fact in bound.of(Misfit) if fact.path[-1] == "ratio")]
     for fact in facts:
         name = str(fact.path[-1])

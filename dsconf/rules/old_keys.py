@@ -9,8 +9,7 @@ from dsconf.diagnostic import Path, Related
 from dsconf.rules.rule import Context, Finding, move, remove, rule, show
 
 if TYPE_CHECKING:
-    from dsconf.facts import Bound
-    from dsconf.models.block import Block
+    from dsconf.facts import Bound, Values
 
 
 @rule(
@@ -155,7 +154,6 @@ def renamed_key(bound: Bound, context: Context) -> Iterator[Finding]:
 )
 def dead_key(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.facts import Old
-    from dsconf.models.shape import extras
 
     for fact in bound.of(Old):
         old = fact.retired
@@ -163,7 +161,7 @@ def dead_key(bound: Bound, context: Context) -> Iterator[Finding]:
             where = f"write `{old.becomes}` instead" if old.becomes else old.advice
             yield Finding(fact.path, f"nothing reads `{old.key}` any more", where or "remove it", severity="error")
     for path, name, block in _written(bound):
-        if path not in _ELSEWHERE and extras(type(block).model_fields[name]).get("dead"):
+        if path not in _ELSEWHERE and block.block_type.keys[name].dead:
             yield Finding(path, f"nothing reads `{name}`", "remove it", fix=remove(path, "remove it"))
 
 
@@ -174,16 +172,16 @@ _ELSEWHERE = (
 )
 
 
-def _written(bound: Bound) -> Iterator[tuple[Path, str, Block]]:
+def _written(bound: Bound) -> Iterator[tuple[Path, str, Values]]:
     """Every key that was taken over, with the block that has it."""
-    from dsconf.models.block import Block
+    from dsconf.facts import Values
 
-    def visit(block: Block, path: Path) -> Iterator[tuple[Path, str, Block]]:
-        for name in type(block).model_fields:
-            if name in block.model_fields_set:
+    def visit(block: Values, path: Path) -> Iterator[tuple[Path, str, Values]]:
+        for name in block.block_type.keys:
+            if name in block.given:
                 yield (*path, name), name, block
-                value = getattr(block, name)
-                if isinstance(value, Block):
+                value = block.given[name]
+                if isinstance(value, Values):
                     yield from visit(value, (*path, name))
 
     yield from visit(bound.block, ())

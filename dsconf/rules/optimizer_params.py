@@ -10,6 +10,7 @@ from dsconf.rules.offload import offload_device
 from dsconf.rules.rule import Context, Finding, close_match, move, remove, rule
 
 if TYPE_CHECKING:
+    from dsconf.blocks import BlockType
     from dsconf.facts import Bound
     from dsconf.models.block import Block
 
@@ -36,7 +37,7 @@ def unknown_optimizer_parameter(bound: Bound, context: Context) -> Iterator[Find
         if fact.path[:2] != ("optimizer", "params") or fact.path[-1] == "max_grad_norm" or optimizer is None:
             continue
         name = str(fact.path[-1])
-        guess = close_match(name, fact.block.model_fields)
+        guess = close_match(name, fact.block.keys)
         refused = fact.block.reader == "kwargs"
         free = guess is not None and not bound.given(*fact.path[:-1], guess)
         yield Finding(
@@ -67,7 +68,7 @@ def learning_rate_absent(bound: Bound, context: Context) -> Iterator[Finding]:
         return
     if bound.given("optimizer", "params", "muon_lr") and bound.given("optimizer", "params", "adam_lr"):
         return
-    default = _params_of(optimizer).model_fields["lr"].default
+    default = _params_of(optimizer).keys["lr"].default
     if optimizer.type == "Muon":
         default = "0.02 for matrices and 0.001 for the rest"
     yield Finding(
@@ -77,10 +78,11 @@ def learning_rate_absent(bound: Bound, context: Context) -> Iterator[Finding]:
     )
 
 
-def _params_of(optimizer: Block) -> type[Block]:
-    from dsconf.models.shape import shape
+def _params_of(optimizer: Block) -> BlockType:
+    from dsconf.blocks import block_type
+    from dsconf.facts import type_of
 
-    return shape(type(optimizer), "params").blocks[0]
+    return block_type(type_of(optimizer).keys["params"].blocks[0])
 
 
 @rule(

@@ -30,7 +30,7 @@ _SIZE = (_TP, "autotp_size")
     good={"tensor_parallel": {"autotp_size": 1}},
 )
 def tensor_parallel_off(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.models.shape import extras
+    from dsconf.facts import type_of
 
     block = bound.config.tensor_parallel
     if block is None:
@@ -57,10 +57,10 @@ def tensor_parallel_off(bound: Bound, context: Context) -> Iterator[Finding]:
             fix=Fix(f"add `autotp_size`: {size}", (Edit("add", _SIZE, size),), safe=False) if safe else None,
             covers=((_TP, inner),),
         )
-    for name, info in type(block).model_fields.items():
+    for name, key in type_of(block).keys.items():
         value: Any = getattr(block, name)
-        chosen = name in block.model_fields_set and name not in ("autotp_size", "tp") and value != info.default
-        if chosen and not extras(info)["dead"]:
+        chosen = name in block.model_fields_set and name not in ("autotp_size", "tp") and value != key.default
+        if chosen and not key.dead:
             yield Finding(
                 (_TP, name),
                 f"`{name}` has no effect: without `autotp_size` tensor parallelism is off",

@@ -127,16 +127,16 @@ def _lost(item: Key, context: Context) -> str:
 
 def _default(bound: Bound, path: Path) -> Any:
     """DeepSpeed's default of a parameter of the optimizer or scheduler that the file has; None if it has neither."""
-    from dsconf.models.shape import shape
+    from dsconf.blocks import block_type
+    from dsconf.facts import type_of
 
     if path[0] not in ("optimizer", "scheduler") or len(path) != 3:
         return None
     block: Block | None = getattr(bound.block, str(path[0]), None)
     if block is None:
         return None
-    fields = shape(type(block), "params").blocks[0].model_fields
-    info = fields.get(str(path[2]))
-    return None if info is None or info.is_required() else info.get_default(call_default_factory=True)
+    key = block_type(type_of(block).keys["params"].blocks[0]).keys.get(str(path[2]))
+    return None if key is None or key.required else key.default
 
 
 def _says(item: Key, arguments: Arguments, value: Any, context: Context) -> str:

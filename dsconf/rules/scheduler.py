@@ -134,7 +134,7 @@ def unknown_scheduler_parameter(bound: Bound, context: Context) -> Iterator[Find
         name = str(fact.path[-1])
         kind = bound.node(("scheduler", "type"))
         title = scheduler.type if scheduler is not None else getattr(kind, "value", "the schedule")
-        guess = close_match(name, fact.block.model_fields)
+        guess = close_match(name, fact.block.keys)
         helped = f"did you mean `{guess}`?" if guess else "remove it"
         if name in ("warmup_max_lr", "warmup_min_lr") and title == "WarmupCosineLR":
             guess, helped = None, "remove it: WarmupCosineLR scales `optimizer.params.lr`"
@@ -272,7 +272,9 @@ def rates_per_group(bound: Bound, context: Context) -> Iterator[Finding]:
     scheduler = bound.config.scheduler
     if scheduler is None:
         return
-    for name in type(scheduler.params).model_fields:
+    from dsconf.facts import type_of
+
+    for name in type_of(scheduler.params).keys:
         if name == "milestones":
             continue
         value = getattr(scheduler.params, name)

@@ -27,11 +27,10 @@ def _refusal(bound: Bound, fact: Mismatch | UnknownTag) -> dict[str, Any]:
 
 def _actor(path: Path) -> str:
     """Who uses the block at the top that a path leads into, where it is not the engine itself."""
-    from dsconf.models.config import DeepSpeedConfig
-    from dsconf.models.shape import shape
+    from dsconf.blocks import block_type
 
-    blocks = shape(DeepSpeedConfig, str(path[0])).blocks if path[0] in DeepSpeedConfig.model_fields else ()
-    return blocks[0].actor if blocks and len(path) > 1 else ""
+    key = block_type().keys.get(str(path[0]))
+    return block_type(key.blocks[0]).actor if key and key.blocks and len(path) > 1 else ""
 
 
 def _fix(fact: Mismatch) -> Fix | None:
@@ -138,8 +137,8 @@ def out_of_range(bound: Bound, context: Context) -> Iterator[Finding]:
     says="ValidationError: 1 validation error for DeepSpeedZeroConfig offload_optimizer.device Input should",
 )
 def unknown_choice(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.blocks import one_of
     from dsconf.facts import Mismatch, UnknownTag
-    from dsconf.models.words import one_of
 
     for fact in [*bound.of(Mismatch), *bound.of(UnknownTag)]:
         if isinstance(fact, Mismatch) and fact.kind != "choice":

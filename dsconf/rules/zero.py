@@ -9,17 +9,15 @@ from dsconf.diagnostic import Path, Related
 from dsconf.rules.rule import Context, Finding, remove, rule
 
 if TYPE_CHECKING:
+    from dsconf.blocks import BlockType
     from dsconf.facts import Bound, Misfit
-    from dsconf.models.block import Block
 
 _ALLGATHER = ("allgather_partitions", "allgather_bucket_size")
 
 
-def stage_of(block: type[Block]) -> Any:
+def stage_of(block: BlockType) -> Any:
     """The stage that a ZeRO type stands for; None for any other block."""
-    from dsconf.models.shape import tag_values
-
-    return tag_values(block)[0] if block.tag == "stage" else None
+    return block.tag_value if block.tag == "stage" else None
 
 
 def _misfits(bound: Bound) -> Iterator[tuple[Misfit, str, int]]:
@@ -91,10 +89,8 @@ def allgather_under_stage_3(bound: Bound, context: Context) -> Iterator[Finding]
     good={"zero_optimization": {"stage": 2}},
 )
 def allgather_partitions_unread(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.models.zero import Zero1, Zero2
-
     for path, block in _zero_blocks(bound):
-        if isinstance(block, (Zero1, Zero2)) and "allgather_partitions" in block.model_fields_set:
+        if (block.stage == 1 or block.stage == 2) and "allgather_partitions" in block.model_fields_set:
             here = (*path, "allgather_partitions")
             yield Finding(
                 here,
@@ -105,14 +101,11 @@ def allgather_partitions_unread(bound: Bound, context: Context) -> Iterator[Find
             )
 
 
-def _zero_blocks(bound: Bound) -> Iterator[tuple[Path, Block]]:
-    """The ZeRO block: of a whole configuration, or the block that is built on its own."""
-    if bound.block.tag == "stage":
-        yield (), bound.block
-        return
-    block = getattr(bound.block, "zero_optimization", None)
-    if block is not None:
-        yield ("zero_optimization",), block
+def _zero_blocks(bound: Bound) -> Iterator[tuple[Path, Any]]:
+    """The ZeRO block, where there is one."""
+    zero = bound.config.zero_optimization
+    if zero is not None:
+        yield ("zero_optimization",), zero
 
 
 @rule(
@@ -157,8 +150,6 @@ def stage_3_option_below_stage_3(bound: Bound, context: Context) -> Iterator[Fin
     good={"zero_optimization": {"stage": 1, "reduce_bucket_size": 50000000}},
 )
 def option_without_zero(bound: Bound, context: Context) -> Iterator[Finding]:
-    from dsconf.models.zero import Zero0
-
     for fact, name, stage in _misfits(bound):
         if stage == 0 and name != "offload_optimizer" and len(fact.siblings) > 1:
             if name == "compute_grad_norm" and fact.value is False:
@@ -174,7 +165,7 @@ def option_without_zero(bound: Bound, context: Context) -> Iterator[Finding]:
                 f"set `stage` to a stage that reads it ({_stages(fact)}), or remove it",
                 related=() if forgotten else stage_place(fact.path),
                 fix=remove(fact.path, f"remove `{name}`"),
-                severity="error" if forgotten and fact.block is Zero0 else None,
+                severity="error" if forgotten and fact.block.name == "Zero0" else None,
             )
 
 

@@ -1,0 +1,190 @@
+"""Every block and key as data: the table that the models are written out to.
+
+Binding and the rules need no more than this, so validating a file imports neither Pydantic nor the models. The models
+are the truth; `python -m dsconf.schema` writes the table, and a test fails when it is stale.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+if TYPE_CHECKING:
+    from pydantic_core import SchemaValidator
+
+    from dsconf.diagnostic import Path
+
+#: How DeepSpeed reads a block. `pydantic`: closed (an unknown key is refused), values are coerced and every
+#: key whose value is the string "auto" is dropped. `dict`: open (an unknown key vanishes), nothing is coerced,
+#: "auto" stays a string and any string counts as true. `kwargs`: the block becomes the keyword arguments of a
+#: class, so an unknown key raises and nothing is coerced. `opaque`: handed on unread.
+Reader = Literal["pydantic", "dict", "kwargs", "opaque"]
+
+#: The block that a whole file is.
+ROOT = "DeepSpeedConfig"
+#: The table's file, beside this module.
+FILE = "blocks.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """A key that a block once had, and what became of it.
+
+    `status`: `removed` (DeepSpeed refuses it), `deprecated` (it still works, with a warning), `renamed` (it
+    still works, silently) or `dead` (it is ignored).
+    `becomes`: the key of the same block that took its place, if one did.
+    `values`: how its values translate to the new key's; absent: the value is taken over as it is; a value
+    translated to None is dropped together with the key.
+    """
+
+    key: str
+    status: Literal["removed", "deprecated", "renamed", "dead"]
+    source: str
+    becomes: str | None = None
+    values: Mapping[Any, Any] | None = None
+    advice: str = ""
+
+
+class Key:
+    """One key of a block, as its model field says it.
+
+    `blocks`: the types that its value may have, if it is a block, or in a `container` of blocks. `choices`: the words
+    that it admits, if nothing else is. `words`: what it admits, for people. For the rest see `dsconf.models.block.key`.
+    """
+
+    def __init__(self, record: Mapping[str, Any]) -> None:
+        self._record = record
+        self.required: bool = record["required"]
+        self.default: Any = record.get("default")
+        self.doc: str = record["doc"]
+        self.source: str = record["source"]
+        self.words: str = record["words"]
+        self.choices: tuple[Any, ...] = tuple(record.get("choices", ()))
+        self.bounds: Mapping[str, float] = record.get("bounds", {})
+        self.blocks: tuple[str, ...] = tuple(record.get("blocks", ()))
+        self.container: Literal["", "list", "dict"] = record.get("container", "")
+        self.auto: bool = record.get("auto", False)
+        self.dead: bool = record.get("dead", False)
+        self.nullable: bool = record.get("nullable", False)
+        self.wraps: bool = record.get("wraps", False)
+        self.boolean: bool = record.get("boolean", False)
+        self.refuses: str | None = record.get("refuses")
+
+    @cached_property
+    def validator(self) -> SchemaValidator:
+        """The validator of a key that is no block: the one that Pydantic makes of the field's annotation."""
+        from pydantic_core import SchemaValidator
+
+        return SchemaValidator(_with_functions(self._record["schema"]))
+
+
+class BlockType:
+    """One type of block: a model's class attributes and fields."""
+
+    def __init__(self, name: str, record: Mapping[str, Any]) -> None:
+        self.name = name
+        self.doc: str = record["doc"]
+        self.reader: Reader = record["reader"]
+        self.tag: str | None = record.get("tag")
+        self.tag_value: Any = record.get("tag_value")
+        self.actor: str = record.get("actor", "")
+        self.gate: str = record.get("gate", "")
+        self.folded: bool = record.get("folded", False)
+        self.keys = {key: Key(item) for key, item in record["keys"].items()}
+        self.retired = tuple(_retired(item) for item in record.get("retired", ()))
+
+
+def _retired(record: Mapping[str, Any]) -> Retired:
+    fields: dict[str, Any] = {**record}
+    if "values" in fields:
+        # JSON has no keys but strings, so the pairs stand in a list.
+        fields["values"] = dict(fields["values"])
+    return Retired(**fields)
+
+
+@cache
+def _table() -> Mapping[str, Any]:
+    from pathlib import Path as File
+
+    return json.loads((File(__file__).parent / FILE).read_bytes())
+
+
+@cache
+def block_type(name: str = ROOT) -> BlockType:
+    """The type of block of a name."""
+    return BlockType(name, _table()[name])
+
+
+def walk(block: BlockType, path: Path = ()) -> Iterator[tuple[Path, BlockType, Key]]:
+    """Every key of a block and of the blocks in it, with its path and the type that has it.
+
+    A key that several types of a block have is yielded once for each.
+    """
+    for name, key in block.keys.items():
+        here = (*path, name)
+        yield here, block, key
+        for inner in key.blocks:
+            yield from walk(block_type(inner), here)
+
+
+@cache
+def homes() -> dict[str, tuple[Path, ...]]:
+    """The paths at which each key name lives, nearest to the top first."""
+    found: dict[str, dict[Path, None]] = {}
+    for path, _, _ in walk(block_type()):
+        found.setdefault(str(path[-1]), {})[path] = None
+    return {name: tuple(sorted(paths, key=len)) for name, paths in found.items()}
+
+
+@cache
+def home(name: str) -> tuple[tuple[BlockType, str], ...]:
+    """The way from the root to the first place where a type of block stands: each parent and its key."""
+
+    def search(parent: BlockType) -> tuple[tuple[BlockType, str], ...] | None:
+        for key, item in parent.keys.items():
+            for inner in item.blocks:
+                if inner == name:
+                    return ((parent, key),)
+                further = search(block_type(inner))
+                if further is not None:
+                    return ((parent, key), *further)
+        return None
+
+    way = search(block_type())
+    if way is None:
+        raise TypeError(f"{name} is not a block of {ROOT}")
+    return way
+
+
+def word(value: Any) -> str:
+    """A value as JSON spells it, strings without their quotes."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def one_of(choices: tuple[Any, ...]) -> str:
+    """`"a"`, `"b"` or `"c"`."""
+    words = [f'"{item}"' if isinstance(item, str) else word(item) for item in choices]
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def whole(value: object) -> object:
+    """`5e8` is a float to a JSON parser and an integer to DeepSpeed, as long as it fits 64 bits."""
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**63 else value
+
+
+def folded(value: object) -> object:
+    """A word in lower case; anything else as it is."""
+    return value.lower() if isinstance(value, str) else value
+
+
+def _with_functions(schema: Any) -> Any:
+    """A core schema with functions in place of their names."""
+    if isinstance(schema, dict):
+        inner = {key: _with_functions(value) for key, value in cast("dict[str, Any]", schema).items()}
+        if inner.get("type") == "function-before":
+            inner["function"] = {"type": "no-info", "function": {"whole": whole, "folded": folded}[inner["function"]]}
+        return inner
+    return [_with_functions(item) for item in cast("list[Any]", schema)] if isinstance(schema, list) else schema
