@@ -159,6 +159,12 @@ def home(name: str) -> tuple[tuple[BlockType, str], ...]:
     return way
 
 
+def actor_of(path: Path) -> str:
+    """Who uses the block at the top that a path leads into, where it is not the engine itself."""
+    key = block_type().keys.get(str(path[0]))
+    return block_type(key.blocks[0]).actor if key and key.blocks and len(path) > 1 else ""
+
+
 def word(value: Any) -> str:
     """A value as JSON spells it, strings without their quotes."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -108,7 +108,7 @@ class Judges:
         optimizer = _who_brings_the_optimizer(document)
         diagnostics = check(document, Context(world_size=self.world_size, optimizer=optimizer)).diagnostics
         known = (self.known or {}).get((File(case.name).name, self.world_size))
-        verdict = known or self.run(text, optimizer)
+        verdict = known or self.run(text, optimizer, _model(text))
         if verdict is None:
             return None
         if not verdict.trained:
@@ -120,12 +120,10 @@ class Judges:
         found.sort(key=lambda item: -OUTCOMES.index(item[0]))
         return Comparison(case, *found[0]) if found else Comparison(case, "accepted by both")
 
-    def run(self, text: str, optimizer: Literal["config", "client"]) -> Verdict | None:
+    def run(self, text: str, optimizer: Literal["config", "client"], model: Model) -> Verdict | None:
         if self.engine is None:
             return None
         text = _NVME_PATH.sub(rf'\1"{NVME_PLACEHOLDERS[0]}"', text)
-        # Only weights that are large enough are ever swapped to a drive.
-        model: Model = "big" if '"nvme"' in text else "tiny"
         return self.engine.run(text, world_size=self.world_size, optimizer=optimizer, model=model)
 
     def falsely_ignored(self, document: Document, diagnostics: Sequence[Diagnostic], verdict: Verdict) -> Iterator[str]:
@@ -137,9 +135,14 @@ class Judges:
                 continue
             values = plain(document.root)
             _remove(values, item.path)
-            without = self.run(json.dumps(values), _who_brings_the_optimizer(document))
+            without = self.run(json.dumps(values), _who_brings_the_optimizer(document), _model(document.text))
             if without and (without.losses, without.weights) != (verdict.losses, verdict.weights):
                 yield f"{_said(item)}; without it: {_did(without) if not without.trained else 'other weights'}"
+
+
+def _model(text: str) -> Model:
+    """Only weights that are large enough are ever swapped to a drive."""
+    return "big" if '"nvme"' in text else "tiny"
 
 
 def _who_brings_the_optimizer(document: Document) -> Literal["config", "client"]:

@@ -151,7 +151,7 @@ class MultiStepLR(_Scheduler):
 
 
 class ConstantLRParams(_TorchParams):
-    factor: Float = key(1 / 3, doc="Factor of the first steps.", source=_TORCH)
+    factor: Float = key(1 / 3, ge=0, le=1, doc="Factor of the first steps.", source=_TORCH)
     total_iters: Int = key(5, doc="Number of first steps.", source=_TORCH)
 
 
@@ -212,7 +212,7 @@ class CosineAnnealingLR(_Scheduler):
 
 class CosineAnnealingWarmRestartsParams(_TorchParams):
     T_0: Int = key(gt=0, doc="Steps until the first restart.", source=_TORCH)
-    T_mult: Int = key(1, doc="Growth of the period at a restart.", source=_TORCH)
+    T_mult: Int = key(1, gt=0, doc="Growth of the period at a restart.", source=_TORCH)
     eta_min: Float = key(0.0, doc="Lowest learning rate.", source=_TORCH)
 
 
@@ -267,7 +267,7 @@ class OneCycleLR(_Scheduler):
 
 class ReduceLROnPlateauParams(_Params):
     mode: Literal["min", "max"] = key("min", doc="Whether the metric should fall or rise.", source=_TORCH)
-    factor: Float = key(0.1, doc="Factor of a decay.", source=_TORCH)
+    factor: Float = key(0.1, lt=1, doc="Factor of a decay.", source=_TORCH)
     patience: Int = key(10, doc="Steps without improvement.", source=_TORCH)
     threshold: Float = key(1e-4, doc="What counts as improvement.", source=_TORCH)
     threshold_mode: Literal["rel", "abs"] = key("rel", doc="How the threshold counts.", source=_TORCH)

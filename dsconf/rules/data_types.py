@@ -97,7 +97,14 @@ def grad_accumulation_dtype_without_zero(bound: Bound, context: Context) -> Iter
         return
     if types.grad_accum_dtype in ("int8", "torch.int8"):
         path = ("data_types", "grad_accum_dtype")
-        yield Finding(path, "gradients cannot be accumulated in int8", "write fp32", at="value", phase="step")
+        yield Finding(
+            path,
+            "gradients are no whole numbers, which is all that int8 holds",
+            "write fp32",
+            at="value",
+            effect="advice" if config.zero_stage > 1 else None,
+            phase="step" if config.zero_stage == 1 else None,
+        )
         return
     if config.zero_stage != 0:
         return

@@ -217,6 +217,7 @@ def duplicate_key(bound: Bound, context: Context) -> Iterator[Finding]:
     good={"scheduler": {"type": "WarmupCosineLR", "params": {"warmup_num_steps": 10, "total_num_steps": 100}}},
 )
 def missing_key(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.blocks import actor_of
     from dsconf.facts import Missing, Unknown
 
     slips = {(*fact.path[:-1], close_match(str(fact.path[-1]), fact.block.keys)) for fact in bound.of(Unknown)}
@@ -226,7 +227,10 @@ def missing_key(bound: Bound, context: Context) -> Iterator[Finding]:
         name, parent = str(fact.path[-1]), fact.path[:-1]
         doc = fact.block.keys[name].doc
         yield Finding(
-            fact.path, f"`{name}` is missing {_where(parent)}", f"add it: {doc[:1].lower()}{doc[1:].rstrip('.')}"
+            fact.path,
+            f"`{name}` is missing {_where(parent)}",
+            f"add it: {doc[:1].lower()}{doc[1:].rstrip('.')}",
+            actor=actor_of(fact.path),
         )
 
 

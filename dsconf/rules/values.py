@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from dsconf.diagnostic import Fix, Path, dotted
+from dsconf.diagnostic import Fix, dotted
 from dsconf.rules.offload import swaps_to_nvme
 from dsconf.rules.rule import Context, Finding, close_match, replace, rule, show
 
@@ -16,21 +16,15 @@ if TYPE_CHECKING:
 
 def _refusal(bound: Bound, fact: Mismatch | UnknownTag) -> dict[str, Any]:
     """What comes of a value that does not fit: who refuses it and when, or that nobody looks at it."""
+    from dsconf.blocks import actor_of
+
     gate = fact.block.gate
     switch = bound.node((*fact.path[:-1], gate)) if gate else None
     if gate and fact.path[-1] != gate and not (switch is not None and getattr(switch, "value", None)):
         return {"effect": "ignored", "severity": "warning"}
     if fact.block.reader == "pydantic":
         return {"effect": "refused", "phase": "parse"}
-    return {"effect": "refused", "phase": "initialize", "actor": _actor(fact.path)}
-
-
-def _actor(path: Path) -> str:
-    """Who uses the block at the top that a path leads into, where it is not the engine itself."""
-    from dsconf.blocks import block_type
-
-    key = block_type().keys.get(str(path[0]))
-    return block_type(key.blocks[0]).actor if key and key.blocks and len(path) > 1 else ""
+    return {"effect": "refused", "phase": "initialize", "actor": actor_of(fact.path)}
 
 
 def _fix(fact: Mismatch) -> Fix | None:

@@ -240,7 +240,7 @@ def zenflow_optimizer(bound: Bound, context: Context) -> Iterator[Finding]:
         return
     params = ("optimizer", "params")
     if getattr(bound.node(params), "value", bound.node(params)) is None:
-        if optimizer is not None or context.optimizer == "client":
+        if bound.config.zero_stage < 3 and (optimizer is not None or context.optimizer == "client"):
             yield Finding(
                 params if optimizer is not None else _PATH,
                 "ZenFlow copies `optimizer.params`, and the file has none",
