@@ -130,6 +130,9 @@ class Bound:
     block: Values
     facts: list[Fact]
     broken: set[Path]
+    #: Everything that something broken lies in, for as many broken places as were counted.
+    _around: set[Path] = field(default_factory=set["Path"], repr=False)
+    _counted: int = field(default=0, repr=False)
 
     @property
     def config(self) -> DeepSpeedConfig:
@@ -150,7 +153,13 @@ class Bound:
 
     def is_broken(self, path: Path) -> bool:
         """Whether the value at a path, something in it or something around it could not be taken over."""
-        return any(bad[: len(path)] == path or path[: len(bad)] == bad for bad in self.broken)
+        broken = self.broken
+        if not broken:
+            return False
+        if len(broken) != self._counted:
+            self._counted = len(broken)
+            self._around = {bad[:length] for bad in broken for length in range(len(bad) + 1)}
+        return path in self._around or any(path[:length] in broken for length in range(len(path)))
 
     def given(self, *path: str | int) -> bool:
         """Whether the author wrote the key (even with a value that could not be taken over)."""

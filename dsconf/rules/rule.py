@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from dsconf.diagnostic import Edit, Effect, Fix, Path, Phase, Related, Severity
@@ -215,6 +216,11 @@ def show(value: Any) -> str:
 
 def close_match(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate that a word is probably a slip of."""
+    return _close_match(word, tuple(candidates))
+
+
+@lru_cache(maxsize=1024)
+def _close_match(word: str, candidates: tuple[str, ...]) -> str | None:
     import difflib
 
     pool = {item.lower(): item for item in candidates}
@@ -227,5 +233,5 @@ def close_match(word: str, candidates: Iterable[str]) -> str | None:
 
 def findings_of(rule: Rule, bound: Bound, context: Context) -> Iterator[Finding]:
     """Run a rule, unless something that it relies on is broken."""
-    if not any(bound.is_broken(path) for path in rule.reads):
+    if not bound.broken or not any(bound.is_broken(path) for path in rule.reads):
         yield from rule.check(bound, context)
