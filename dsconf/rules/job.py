@@ -97,7 +97,7 @@ def batch_sizes_before_distributed(bound: Bound, context: Context) -> Iterator[F
     good={},
 )
 def scheduler_block_unused(bound: Bound, context: Context) -> Iterator[Finding]:
-    if context.scheduler == "client" and bound.given("scheduler"):
+    if context.scheduler == "client" and context.reader == "deepspeed" and bound.given("scheduler"):
         yield Finding(
             ("scheduler",),
             "the script brings its own schedule, so this one is never used",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dsconf.diagnostic import Path, Related
 from dsconf.readers.accelerate import BESIDE_A_FILE
 from dsconf.readers.transformers import OPTIMIZERS, SCHEDULERS
-from dsconf.rules.readers import arguments_of, literal, place_of, profile_of
+from dsconf.rules.readers import arguments_of, literal, place_of
 from dsconf.rules.rule import Context, Finding, replace, rule
 
 if TYPE_CHECKING:
@@ -241,46 +241,6 @@ def _lightning(arguments: Arguments, where: str) -> Iterator[Finding]:
 
 
 @rule(
-    "DS964",
-    "script-optimizer-lost",
-    "error",
-    "ignored",
-    judge="reader",
-    summary="An optimizer in the file and another in the script.",
-    explanation="""Accelerate refuses a real optimizer beside the file's and wants a DummyOptim in its place. The
-    Trainer throws the one given as `optimizers` away, and Lightning never calls `configure_optimizers`.""",
-    source="accelerate/accelerator.py:2252",
-    bad={
-        "train_micro_batch_size_per_gpu": 2,
-        "gradient_clipping": 1.0,
-        "optimizer": {"type": "AdamW", "params": {"lr": 0.001}},
-        "zero_optimization": {"stage": 2},
-    },
-    good={"train_micro_batch_size_per_gpu": 2, "gradient_clipping": 1.0, "zero_optimization": {"stage": 2}},
-    whole=True,
-    context=Context(reader="transformers", optimizer="client"),
-)
-def script_optimizer_lost(bound: Bound, context: Context) -> Iterator[Finding]:
-    profile = profile_of(context)
-    if profile is None or context.optimizer in ("config", "none") or bound.config.optimizer is None:
-        return
-    if context.optimizer is None:
-        yield Finding(
-            ("optimizer",), f"with {profile.name}, {profile.script_optimizer}", severity="info", effect="advice"
-        )
-        return
-    refused = context.reader == "accelerate"
-    yield Finding(
-        ("optimizer",),
-        "the file has an optimizer and so has the script; "
-        + (f"{profile.name} refuses the two together" if refused else f"{profile.name} drops the script's"),
-        "pass DummyOptim to `prepare`, or remove `optimizer`" if refused else "remove one of the two",
-        effect="refused" if refused else None,
-        phase="initialize" if refused else None,
-    )
-
-
-@rule(
     "DS965",
     "weights-not-gathered",
     "warning",
@@ -314,6 +274,7 @@ def weights_not_gathered(bound: Bound, context: Context) -> Iterator[Finding]:
             "set `stage3_gather_16bit_weights_on_model_save` to true, or rebuild them with zero_to_fp32.py",
             at="key" if value is None else "value",
             fix=replace(_GATHER, True, "write true", safe=False) if value is not None else None,
+            severity="error" if context.exports else None,
         )
 
 
