@@ -6,7 +6,7 @@ where, which block, what was expected. It judges nothing and says nothing to peo
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from dsconf.blocks import BlockType, Key, Retired, block_type, one_of, word
 from dsconf.diagnostic import Path
@@ -25,6 +25,9 @@ from dsconf.facts import (
     Values,
 )
 from dsconf.source import Array, Document, Member, Node, Object, Scalar, find, from_python, plain
+
+if TYPE_CHECKING:
+    from pydantic_core import ValidationError
 
 
 def bind(document: Document) -> Bound:
@@ -168,13 +171,11 @@ class _Binder:
         value = plain(node)
         if name == cls.tag:
             return value
-        from pydantic_core import ValidationError
-
         key = cls.keys[name]
         try:
-            return key.validator.validate_python(value, strict=True)
-        except ValidationError as error:
-            problem = error.errors(include_url=False, include_input=False)[0]
+            return key.strict(value)
+        except ValueError as error:
+            problem = cast("ValidationError", error).errors(include_url=False, include_input=False)[0]
         becomes = _coerced(cls, key, value)
         if becomes is not _NOTHING:
             self.facts.append(Coercion(path, cls, value, becomes))

@@ -7,9 +7,11 @@ are the truth; `python -m dsconf.schema` writes the table, and a test fails when
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 if TYPE_CHECKING:
@@ -72,6 +74,15 @@ class Key:
         self.wraps: bool = record.get("wraps", False)
         self.boolean: bool = record.get("boolean", False)
         self.refuses: str | None = record.get("refuses")
+
+    def strict(self, value: Any) -> Any:
+        """The value as the validator takes it, nothing coerced.
+
+        Raises:
+            pydantic_core.ValidationError: it does not fit.
+        """
+        plain = _plainly(self._record["schema"], value)
+        return self.validator.validate_python(value, strict=True) if plain is UNSURE else plain
 
     @cached_property
     def validator(self) -> SchemaValidator:
@@ -184,6 +195,36 @@ def whole(value: object) -> object:
 def folded(value: object) -> object:
     """A word in lower case; anything else as it is."""
     return value.lower() if isinstance(value, str) else value
+
+
+#: What `_plainly` says of a value about which the validator has to be asked.
+UNSURE: Any = object()
+_BOUNDS = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
+
+
+def _plainly(schema: Mapping[str, Any], value: Any) -> Any:
+    """What the validator makes of a value that plainly fits, without importing the validator; else UNSURE."""
+    match schema["type"]:
+        case "function-before":
+            return _plainly(schema["schema"], {"whole": whole, "folded": folded}[schema["function"]](value))
+        case "nullable":
+            return None if value is None else _plainly(schema["schema"], value)
+        case "bool":
+            return value if type(value) is bool else UNSURE
+        case "int" | "float" as kind:
+            number = type(value) is int or (kind == "float" and type(value) is float and isfinite(value))
+            if not number or not all(_BOUNDS[name](value, schema[name]) for name in _BOUNDS if name in schema):
+                return UNSURE
+            if kind == "float" and type(value) is int:
+                return float(value) if abs(value) < 2**53 else UNSURE
+            return value
+        case "str":
+            return value if type(value) is str and schema.keys() == {"type"} else UNSURE
+        case "literal":
+            fits = any(type(value) is type(item) and value == item for item in schema["expected"])
+            return value if fits else UNSURE
+        case _:
+            return UNSURE
 
 
 def _with_functions(schema: Any) -> Any:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from dsconf import blocks, models
@@ -45,6 +47,24 @@ def test_a_key_takes_the_values_that_its_field_takes(name: str) -> None:
         for value in VALUES:
             for strict in (True, False):
                 assert outcome(validator, value, strict) == outcome(adapter, value, strict), (key, value, strict)
+
+
+class Strictly:
+    """A key's own strict door, in the shape of a validator."""
+
+    def __init__(self, key: blocks.Key) -> None:
+        self.key = key
+
+    def validate_python(self, value: Any, strict: bool) -> Any:
+        return self.key.strict(value)
+
+
+@pytest.mark.parametrize("name", models.__all__)
+@given(value=st.sampled_from(VALUES) | st.integers() | st.floats() | st.text(max_size=5) | st.booleans())
+def test_what_plainly_fits_is_what_the_validator_takes(name: str, value: Any) -> None:
+    for key in blocks.block_type(name).keys.values():
+        if not key.blocks:
+            assert outcome(Strictly(key), value, True) == outcome(key.validator, value, True), (key.doc, value)
 
 
 def test_each_key_name_leads_to_the_places_where_it_lives() -> None:
