@@ -219,7 +219,11 @@ def _plainly(schema: Mapping[str, Any], value: Any) -> Any:
                 return float(value) if abs(value) < 2**53 else UNSURE
             return value
         case "str":
-            return value if type(value) is str and schema.keys() == {"type"} else UNSURE
+            return value if type(value) is str and len(schema) == 1 else UNSURE
+        case "list" if "items_schema" in schema and type(value) is list:
+            items: list[Any] = [_plainly(schema["items_schema"], item) for item in cast("list[Any]", value)]
+            fits = schema.get("min_length", 0) <= len(items) <= schema.get("max_length", len(items))
+            return items if fits and UNSURE not in items else UNSURE
         case "literal":
             fits = any(type(value) is type(item) and value == item for item in schema["expected"])
             return value if fits else UNSURE
