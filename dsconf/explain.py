@@ -6,7 +6,7 @@ import json
 from typing import Any, cast
 
 from dsconf.rules import RULES, find_rule
-from dsconf.rules.rule import Rule, close_match
+from dsconf.rules.rule import DEEPSPEED, Rule, close_match
 
 
 def explain(word: str) -> str | None:
@@ -69,8 +69,6 @@ def _spelt(value: Any) -> str:
 
 def evidence(rule: Rule) -> str:
     """What shows that a rule is right, in one line."""
-    from dsconf.render import DEEPSPEED
-
     if rule.judge == "reader":
         return "the source of the program that reads the file first"
     if not rule.shown:

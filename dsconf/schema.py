@@ -1,7 +1,7 @@
-"""The JSON Schemas (draft-07), generated from the models.
+"""The JSON Schemas (draft-07), generated from the models and from the types of reports.
 
 `closed` admits what the compiler emits and nothing else. `open` is for editors: unknown keys pass, old keys are
-marked as deprecated.
+marked as deprecated. `report` describes what `dsconf validate --format json` prints.
 """
 
 from __future__ import annotations
@@ -14,30 +14,52 @@ from typing import Any, Literal, cast
 
 from dsconf.resources import folder
 
-Variant = Literal["closed", "open"]
+Variant = Literal["closed", "open", "report"]
 
-FILES: dict[Variant, str] = {"closed": "ds_config.closed.schema.json", "open": "ds_config.schema.json"}
+FILES: dict[Variant, str] = {
+    "closed": "ds_config.closed.schema.json",
+    "open": "ds_config.schema.json",
+    "report": "report.schema.json",
+}
 
 
 def generate(variant: Variant) -> dict[str, Any]:
-    """Build a schema from the models."""
+    """Build a schema from the models, or from the types of reports."""
+    from dsconf.rules.rule import HOME
+
+    return {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "$id": f"{HOME}schemas/{FILES[variant]}",
+        **(_report() if variant == "report" else _config(variant)),
+    }
+
+
+def _config(variant: Variant) -> dict[str, Any]:
     from pydantic.json_schema import models_json_schema
 
     from dsconf import models
 
     classes = [getattr(models, name) for name in models.__all__]
-    _, raw = models_json_schema([(cls, "validation") for cls in classes], ref_template="#/definitions/{model}")
+    _, raw = models_json_schema([(cls, "validation") for cls in classes], ref_template=_REFERENCE)
     definitions = {
         name: _block(cls, raw["$defs"][name], variant) for name, cls in zip(models.__all__, classes, strict=True)
     }
     root = definitions.pop("DeepSpeedConfig")
-    return {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "$id": f"https://dsconf.readthedocs.io/en/stable/schemas/{FILES[variant]}",
-        "title": "DeepSpeed configuration",
-        **root,
-        "definitions": dict(sorted(definitions.items())),
-    }
+    return {"title": "DeepSpeed configuration", **root, "definitions": dict(sorted(definitions.items()))}
+
+
+def _report() -> dict[str, Any]:
+    from pydantic import TypeAdapter
+
+    from dsconf.report.records import ReportRecord
+
+    raw = TypeAdapter(ReportRecord).json_schema(ref_template=_REFERENCE)
+    definitions = raw.pop("$defs")
+    title = "Report of dsconf validate --format json"
+    return {"title": title, **_draft7(raw), "definitions": _draft7(definitions)}
+
+
+_REFERENCE = "#/definitions/{model}"
 
 
 def committed(variant: Variant) -> str:

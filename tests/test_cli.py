@@ -53,7 +53,7 @@ def test_concise_is_one_line_for_each_finding(cli: Cli, tmp_path: Path) -> None:
 def test_json_is_one_object_with_everything_in_it(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "ds_config.json").write_text(BROKEN)
     report = json.loads(cli("validate", "--format", "json", "ds_config.json").stdout)
-    assert report["format_version"] == "1.0" and report["tool"]["name"] == "dsconf" and report["deepspeed"] == "0.19.8"
+    assert report["format_version"] == "1.1" and report["tool"]["name"] == "dsconf" and report["deepspeed"] == "0.19.8"
     assert report["summary"] == {"files": 1, "errors": 1, "warnings": 0, "infos": 0, "fixable": 1}
     (item,) = report["diagnostics"]
     assert item["code"] == "DS301" and item["effect"] == "ignored" and item["severity"] == "error"

@@ -10,6 +10,7 @@ import json
 import os
 from random import Random
 from typing import Any
+from xml.etree.ElementTree import fromstring
 
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,8 @@ from hypothesis import strategies as st
 from dsconf import ConfigError, load, presets, validate
 from dsconf.blocks import homes
 from dsconf.check import Report, check
-from dsconf.render import Style, as_json, concise, full, summary
+from dsconf.report import FORMATS, Output, Style, report
+from dsconf.report.text import full
 from dsconf.rules import RULES
 from dsconf.rules.rule import Context
 from dsconf.source import Document, Position, read_bytes, read_text
@@ -67,20 +69,30 @@ contexts = st.sampled_from(CONTEXTS)
 
 def examine(document: Document, context: Context) -> Report:
     """Check a document twice and print what was found in every way."""
-    report = check(document, context)
-    assert check(document, context).diagnostics == report.diagnostics
-    assert (report.config is None) == any(item.severity == "error" for item in report.diagnostics)
-    assert document.root is not None or report.config is None
-    for item in report.diagnostics:
+    found = check(document, context)
+    assert check(document, context).diagnostics == found.diagnostics
+    assert (found.config is None) == any(item.severity == "error" for item in found.diagnostics)
+    assert document.root is not None or found.config is None
+    for item in found.diagnostics:
         assert_places(document, item.location, item.end_location)
         assert item.location is not None
         for related in item.related:
             assert_places(document, related.location, related.end_location)
-        assert concise(item) and full(item, document, Style(color=True)) and full(item, document, Style())
-    found = json.loads(as_json(report.diagnostics, 1, "0"))["diagnostics"]
-    assert [item["code"] for item in found] == [item.code for item in report.diagnostics]
-    assert summary(report.diagnostics, 1, shown_infos=True)
-    return report
+        assert full(item, document, Style(color=True, links=True))
+    written: dict[str, str] = {}
+    for name in FORMATS:
+        lines: list[str] = []
+        shown = report(name, Output(lines.append, show_info=True))
+        shown.add(document, found.diagnostics)
+        shown.end()
+        written[name] = "".join(lines)
+    codes = [item.code for item in found.diagnostics]
+    assert [item["code"] for item in json.loads(written["json"])["diagnostics"]] == codes
+    assert [json.loads(line)["code"] for line in written["jsonl"].splitlines()] == codes
+    assert [item["ruleId"] for item in json.loads(written["sarif"])["runs"][0]["results"]] == codes
+    assert len(fromstring(written["junit"])[0]) == max(1, len(codes))
+    assert written["github"].count("\n") == len(codes) + 1 and written["concise"].count("\n") == len(codes)
+    return found
 
 
 def assert_places(document: Document, start: Position | None, end: Position | None) -> None:

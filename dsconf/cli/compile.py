@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
-from dsconf.cli.options import FINDINGS, OK, add_color, add_reader, add_world_size, complain, context, wants_color
+from dsconf.cli.options import FINDINGS, OK, add_color, add_reader, add_world_size, complain, context, style
 from dsconf.cli.presets import no_preset
 
 if TYPE_CHECKING:
@@ -56,13 +56,12 @@ def _run(options: argparse.Namespace) -> int:
 def _report_compilation(error: ConfigError, options: argparse.Namespace) -> None:
     """Name the override that each problem comes from, or the preset."""
     from dsconf.overrides import origin, parse
-    from dsconf.render import Style, full
+    from dsconf.report.text import full
     from dsconf.source import Document
 
     overrides = [parse(text) for text in options.overrides]
-    style = Style(wants_color(options.color))
     for item in error.diagnostics:
         if item.severity != "info":
             culprit = origin((item.path, *(other.path for other in item.related)), overrides)
             place = f"override {culprit.text}" if culprit else f"preset {options.preset}: {item.pointer or '/'}"
-            print(full(item, Document("", "", None, (), ()), style, origin=place), file=sys.stderr)
+            print(full(item, Document("", "", None, (), ()), style(options.color), origin=place), file=sys.stderr)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from dsconf.report.output import Style
     from dsconf.rules.rule import Context
 
     #: What `add_subparsers` returns; commands register themselves there.
@@ -51,7 +52,12 @@ def add_context(parser: argparse.ArgumentParser) -> None:
 
 
 def add_color(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto")
+    parser.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="auto (the default) asks NO_COLOR, FORCE_COLOR and the terminal",
+    )
 
 
 def positive(text: str) -> int:
@@ -102,11 +108,31 @@ def context(options: argparse.Namespace) -> Context | str:
         return f"{name!r}: not a file name"
 
 
-def wants_color(choice: str) -> bool:
+def style(color: str) -> Style:
+    """How to print, by the flag, else by the environment, else by the terminal."""
+    from dsconf.report.output import Style
+
+    colored = _wants_color(color)
+    return Style(color=colored, links=colored and sys.stdout.isatty() and _knows_links())
+
+
+def _wants_color(choice: str) -> bool:
     if choice != "auto":
         return choice == "always"
     if os.environ.get("NO_COLOR"):
         return False
-    if os.environ.get("FORCE_COLOR"):
+    if os.environ.get("FORCE_COLOR") or os.environ.get("CLICOLOR_FORCE"):
         return True
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+#: Variables by which terminals that show OSC 8 links are known.
+_LINKING = ("WT_SESSION", "KITTY_WINDOW_ID", "VTE_VERSION", "KONSOLE_VERSION", "ALACRITTY_WINDOW_ID", "WEZTERM_PANE")
+_LINKING_PROGRAMS = ("iTerm.app", "vscode", "WezTerm", "ghostty", "Hyper")
+
+
+def _knows_links() -> bool:
+    forced = os.environ.get("FORCE_HYPERLINK")
+    if forced:
+        return forced != "0"
+    return os.environ.get("TERM_PROGRAM") in _LINKING_PROGRAMS or any(map(os.environ.get, _LINKING))

@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 def register(commands: Commands) -> None:
     parser = commands.add_parser("schema", help="print the JSON Schema")
-    parser.add_argument("--open", action="store_true", help="the one for editors, which lets unknown keys pass")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--open", action="store_true", help="the one for editors, which lets unknown keys pass")
+    which.add_argument("--report", action="store_true", help="the one of what `validate --format json` prints")
     parser.set_defaults(command=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     from dsconf.schema import committed
 
-    sys.stdout.write(committed("open" if options.open else "closed"))
+    sys.stdout.write(committed("open" if options.open else "report" if options.report else "closed"))
     return OK

@@ -8,19 +8,24 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dsconf import __version__
-from dsconf.cli.options import FAILED, FINDINGS, OK, add_color, add_context, complain, context, wants_color
+from dsconf.cli.options import FAILED, FINDINGS, OK, add_color, add_context, complain, context, style
 
 if TYPE_CHECKING:
     from dsconf.cli.options import Commands
-    from dsconf.diagnostic import Diagnostic
+    from dsconf.diagnostic import Severity
     from dsconf.source import Document
 
 
 def register(commands: Commands) -> None:
     parser = commands.add_parser("validate", help="check configuration files")
     parser.add_argument("paths", nargs="*", metavar="FILE|DIR|-", help="files, folders, or - for standard input")
-    parser.add_argument("--format", choices=("full", "concise", "json"), default="full")
+    parser.add_argument(
+        "--format",
+        choices=("full", "concise", "json", "jsonl", "github", "sarif", "junit"),
+        default="full",
+        help="for people: full, concise; for programs: json, jsonl; for CI: github, sarif, junit (default: full)",
+    )
+    parser.add_argument("--stdin-filename", metavar="NAME", default="<stdin>", help="what to call standard input")
     parser.add_argument(
         "--fail-on",
         choices=("error", "warning", "info", "never"),
@@ -35,40 +40,39 @@ def register(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from dsconf.check import check
-    from dsconf.render import Style, as_json, concise, full, summary
+    from dsconf.report import Output, report
 
     known = context(options)
     if isinstance(known, str):
         return complain(known)
-    style = Style(wants_color(options.color))
-    found: list[Diagnostic] = []
-    files = failures = 0
-    for document in _documents(options.paths or ["."]):
+    fails = _LEVELS[options.fail_on]
+    output = Output(sys.stdout.write, style(options.color), options.show_info, fails)
+    shown = report(options.format, output)
+    found = failures = 0
+    for document in _documents(options.paths or ["."], options.stdin_filename):
         if isinstance(document, str):
             failures += 1
             complain(document)
             continue
-        files += 1
         diagnostics = check(document, known).diagnostics
-        found.extend(diagnostics)
-        for item in diagnostics:
-            if options.format != "json" and (item.severity != "info" or options.show_info):
-                print(full(item, document, style) if options.format == "full" else concise(item))
-    if options.format == "json":
-        sys.stdout.write(as_json(found, files, __version__))
-    elif options.format == "full" and files:
-        print(summary(found, files, options.show_info))
+        found += sum(item.severity in fails for item in diagnostics)
+        shown.add(document, diagnostics)
+    shown.end()
     if failures:
         return FAILED
-    return FINDINGS if _fails(found, options.fail_on) else OK
+    return FINDINGS if found else OK
 
 
-def _fails(diagnostics: Sequence[Diagnostic], threshold: str) -> bool:
-    levels = {"error": ("error",), "warning": ("error", "warning"), "info": ("error", "warning", "info"), "never": ()}
-    return any(item.severity in levels[threshold] for item in diagnostics)
+#: The severities that make the exit status 1.
+_LEVELS: dict[str, tuple[Severity, ...]] = {
+    "error": ("error",),
+    "warning": ("error", "warning"),
+    "info": ("error", "warning", "info"),
+    "never": (),
+}
 
 
-def _documents(names: Sequence[str]) -> Iterator[Document | str]:
+def _documents(names: Sequence[str], stdin: str) -> Iterator[Document | str]:
     """What was read, or a line that says why not."""
     from dsconf.files import configs_in
     from dsconf.source import read_bytes, read_file
@@ -76,7 +80,7 @@ def _documents(names: Sequence[str]) -> Iterator[Document | str]:
     for name in names:
         path = Path(name)
         if name == "-":
-            yield read_bytes(sys.stdin.buffer.read(_STDIN_LIMIT), "<stdin>")
+            yield read_bytes(sys.stdin.buffer.read(_STDIN_LIMIT), stdin)
         elif path.is_dir():
             configs = list(configs_in(path))
             if not configs:

@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from dsconf.facts import Bound
     from dsconf.source import Span
 
-#: Where the page of each rule stands.
-DOCUMENTATION = "https://dsconf.readthedocs.io/en/stable/rules/"
+#: The DeepSpeed release that the rules describe.
+DEEPSPEED = "0.19.8"
+
+#: Where the documentation stands.
+HOME = "https://dsconf.readthedocs.io/en/stable/"
 
 #: What an example is completed with, so that examples show what matters and still train.
 COMPLETION: dict[str, Any] = {
@@ -126,7 +129,7 @@ class Rule:
     @property
     def url(self) -> str:
         """The rule's page."""
-        return f"{DOCUMENTATION}{self.name}/"
+        return f"{HOME}rules/{self.name}/"
 
     def example(self, which: Literal["bad", "good"]) -> str:
         """The text of an example, as a whole file."""

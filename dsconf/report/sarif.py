@@ -1,0 +1,126 @@
+"""SARIF 2.1.0, with what GitHub code scanning asks for beyond the standard."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from dsconf import __version__
+from dsconf.diagnostic import Diagnostic, Severity
+from dsconf.report.output import Output
+from dsconf.report.places import in_repository
+from dsconf.report.records import fingerprints
+from dsconf.report.text import effect
+from dsconf.rules import find_rule
+from dsconf.rules.rule import HOME, Rule
+from dsconf.source import Document, Position
+
+_LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}
+_PROBLEM: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "recommendation"}
+#: GitHub refuses longer descriptions.
+_LONGEST = 1024
+
+
+class Sarif:
+    """One run with the findings of all files; rules are described if something was found."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._rules: dict[str, int] = {}
+        self._results: list[dict[str, Any]] = []
+
+    def add(self, document: Document, diagnostics: Sequence[Diagnostic]) -> None:
+        for item, mark in zip(diagnostics, fingerprints(diagnostics), strict=True):
+            index = self._rules.setdefault(item.code, len(self._rules))
+            self._results.append(_result(item, index, mark))
+
+    def end(self) -> None:
+        run = {
+            "tool": {
+                "driver": {
+                    "name": "dsconf",
+                    "version": __version__,
+                    "semanticVersion": __version__,
+                    "informationUri": HOME,
+                    "rules": [_rule(found) for code in self._rules if (found := find_rule(code))],
+                }
+            },
+            "columnKind": "unicodeCodePoints",
+            "automationDetails": {"id": "dsconf/"},
+            "invocations": [{"executionSuccessful": True}],
+            "results": self._results,
+        }
+        log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
+        self._output.write(json.dumps(log, indent=2) + "\n")
+
+
+def _rule(rule: Rule) -> dict[str, Any]:
+    bad, good = rule.example("bad").rstrip("\n"), rule.example("good").rstrip("\n")
+    return {
+        "id": rule.code,
+        "name": rule.name,
+        "shortDescription": {"text": rule.summary[:_LONGEST]},
+        "fullDescription": {"text": rule.explanation[:_LONGEST]},
+        "help": {
+            "text": f"{rule.explanation}\n\nBad:\n{bad}\n\nGood:\n{good}\n\n{rule.url}",
+            "markdown": f"{rule.explanation}\n\nBad:\n```json\n{bad}\n```\nGood:\n```json\n{good}\n```\n{rule.url}",
+        },
+        "helpUri": rule.url,
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        "properties": {
+            "tags": [rule.effect, rule.judge],
+            "precision": "very-high" if rule.shown else "high",
+            "problem.severity": _PROBLEM[rule.severity],
+        },
+    }
+
+
+def _result(item: Diagnostic, index: int, fingerprint: str) -> dict[str, Any]:
+    text = f"{item.message}. {item.actor} {effect(item)}." + (f" Help: {item.help}." if item.help else "")
+    result: dict[str, Any] = {
+        "ruleId": item.code,
+        "ruleIndex": index,
+        "level": _LEVELS[item.severity],
+        "message": {"text": text},
+        "locations": [
+            {
+                "physicalLocation": _place(item.filename, item.location, item.end_location),
+                "logicalLocations": [{"fullyQualifiedName": item.pointer or "/", "kind": "property"}],
+            }
+        ],
+        "partialFingerprints": {"dsconf/v1": fingerprint},
+    }
+    related = [
+        {
+            "physicalLocation": _place(item.filename, other.location, other.end_location),
+            "message": {"text": other.message},
+        }
+        for other in item.related
+        if other.location
+    ]
+    if related:
+        result["relatedLocations"] = related
+    return result
+
+
+def _place(filename: str, start: Position | None, end: Position | None) -> dict[str, Any]:
+    start = start or Position(1, 1, 0)
+    end = end or start
+    return {
+        "artifactLocation": _artifact(in_repository(filename)),
+        "region": {
+            "startLine": start.line,
+            "startColumn": start.column,
+            "endLine": end.line,
+            "endColumn": end.column,
+        },
+    }
+
+
+def _artifact(name: str) -> dict[str, str]:
+    if Path(name).is_absolute():
+        return {"uri": Path(name).as_uri()}
+    return {"uri": quote(name, errors="surrogateescape"), "uriBaseId": "%SRCROOT%"}
