@@ -215,6 +215,7 @@ RULES: tuple[Rule, ...] = (
     job.secondary_partition_of_whole_world,
     job.secondary_partition_offloaded,
     job.model_built_too_early,
+    job.quantized_weights_odd_world,
 )
 
 

@@ -282,3 +282,31 @@ def model_built_too_early(bound: Bound, context: Context) -> Iterator[Finding]:
             "make TrainingArguments, or an HfDeepSpeedConfig that you keep, before `from_pretrained`",
             at="value",
         )
+
+
+@rule(
+    "DS991",
+    "quantized-weights-odd-world",
+    "warning",
+    "advice",
+    reads=("zero_optimization.stage", "zero_optimization.zero_quantized_weights"),
+    context=Context(world_size=24),
+    shown=False,
+    summary="8-bit parameters of ZeRO++ on a number of ranks that does not divide weights evenly.",
+    explanation="""Each rank quantizes its share of a weight in groups, and the share must be a multiple of 8 elements.
+    Sizes of weights are as a rule multiples of large powers of two; shared among ranks with another factor, such as 3,
+    they are not, and the first step stops.""",
+    source="runtime/zero/partition_parameters.py:883",
+    bad={"zero_optimization": {"stage": 3, "zero_quantized_weights": True}},
+    good={"zero_optimization": {"stage": 3}},
+)
+def quantized_weights_odd_world(bound: Bound, context: Context) -> Iterator[Finding]:
+    zero, world = bound.config.zero_optimization, context.world_size
+    if zero is None or zero.stage != 3 or not zero.zero_quantized_weights or world is None:
+        return
+    if world & (world - 1):
+        yield Finding(
+            ("zero_optimization", "zero_quantized_weights"),
+            f"weights shared among {world} ranks may not be a multiple of 8 elements, which quantizing needs",
+            "run on a power of two of ranks, or remove it",
+        )

@@ -127,7 +127,7 @@ def option_of_another_device(bound: Bound, context: Context) -> Iterator[Finding
             fact.path,
             f"`{name}` has no effect: no `device` is set, so nothing is offloaded"
             if unset
-            else f"`{name}` has no effect with `device: {device}`; {' and '.join(readers)} read it",
+            else f"`{name}` has no effect with `device: {device}`; {' and '.join(readers)} read{'s' if len(readers) == 1 else ''} it",
             f'add "device": "{readers[0]}", or remove it' if unset else "remove it",
             severity="error" if unset else None,
             fix=None if unset else remove(fact.path, f"remove `{name}`"),
