@@ -127,11 +127,15 @@ def option_of_another_device(bound: Bound, context: Context) -> Iterator[Finding
             fact.path,
             f"`{name}` has no effect: no `device` is set, so nothing is offloaded"
             if unset
-            else f"`{name}` has no effect with `device: {device}`; {' and '.join(readers)} read{'s' if len(readers) == 1 else ''} it",
+            else f"`{name}` has no effect with `device: {device}`; {_reads(readers)}",
             f'add "device": "{readers[0]}", or remove it' if unset else "remove it",
             severity="error" if unset else None,
             fix=None if unset else remove(fact.path, f"remove `{name}`"),
         )
+
+
+def _reads(devices: list[str]) -> str:
+    return f"{devices[0]} reads it" if len(devices) == 1 else f"{' and '.join(devices)} read it"
 
 
 @rule(
