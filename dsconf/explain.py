@@ -100,7 +100,7 @@ def key_page(word: str) -> str | None:
         lines = [key.doc, "", f"type       {key.words}"]
         if not key.required:
             lines.append(f"default    {json.dumps(key.default)}")
-        bounds = ", ".join(f"{_BOUNDS[name]} {value}" for name, value in key.bounds.items())
+        bounds = ", ".join(f"{BOUNDS[name]} {value}" for name, value in key.bounds.items())
         if bounds:
             lines.append(f"range      {bounds}")
         if key.dead:
@@ -115,4 +115,5 @@ def key_page(word: str) -> str | None:
     return "\n".join(pages) or None
 
 
-_BOUNDS = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}
+#: The bounds of a key in words.
+BOUNDS = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from dsconf.links import HOME
 from dsconf.resources import folder
 
 Variant = Literal["closed", "open", "report"]
@@ -25,8 +26,6 @@ FILES: dict[Variant, str] = {
 
 def generate(variant: Variant) -> dict[str, Any]:
     """Build a schema from the models, or from the types of reports."""
-    from dsconf.rules.rule import HOME
-
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "$id": f"{HOME}schemas/{FILES[variant]}",

@@ -27,7 +27,7 @@ _COMMANDS = (validate, explain, presets, compile, schema)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0, 1 (findings) or 2 (could not run)."""
-    parser = _parser()
+    parser = command_line()
     options = parser.parse_args(arguments)
     command: Callable[[argparse.Namespace], int] | None = getattr(options, "command", None)
     if command is None:
@@ -43,7 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_line() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
     parser = argparse.ArgumentParser(
         prog="dsconf",
         description="Validate and compile DeepSpeed configurations.",

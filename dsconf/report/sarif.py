@@ -10,12 +10,13 @@ from urllib.parse import quote
 
 from dsconf import __version__
 from dsconf.diagnostic import Diagnostic, Severity
+from dsconf.links import HOME
 from dsconf.report.output import Output
 from dsconf.report.places import in_repository
 from dsconf.report.records import fingerprints
 from dsconf.report.text import effect
 from dsconf.rules import find_rule
-from dsconf.rules.rule import HOME, Rule
+from dsconf.rules.rule import Rule
 from dsconf.source import Document, Position
 
 _LEVELS: dict[Severity, str] = {"error": "error", "warning": "warning", "info": "note"}

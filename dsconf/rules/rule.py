@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from dsconf.diagnostic import Edit, Effect, Fix, Path, Phase, Related, Severity
+from dsconf.links import rule_url
 
 if TYPE_CHECKING:
     from dsconf.facts import Bound
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 
 #: The DeepSpeed release that the rules describe.
 DEEPSPEED = "0.19.8"
-
-#: Where the documentation stands.
-HOME = "https://dsconf.readthedocs.io/en/stable/"
 
 #: What an example is completed with, so that examples show what matters and still train.
 COMPLETION: dict[str, Any] = {
@@ -129,7 +127,7 @@ class Rule:
     @property
     def url(self) -> str:
         """The rule's page."""
-        return f"{HOME}rules/{self.name}/"
+        return rule_url(self.name)
 
     def example(self, which: Literal["bad", "good"]) -> str:
         """The text of an example, as a whole file."""
