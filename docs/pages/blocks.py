@@ -79,6 +79,10 @@ def _page(block: _Block, blocks: dict[Path, _Block]) -> str:
 
 def _key(name: str, definitions: list[tuple[BlockType, Key]], block: _Block, blocks: dict[Path, _Block]) -> list[str]:
     lines = [f"## {name} {{ #{name} }}", ""]
+    type_, key = definitions[0]
+    if name == type_.tag and len(definitions) > 1:
+        lines += ["Tells the types of this block apart, as in the table above.", ""]
+        return [*lines, f"- Source: {_link(key)}", ""]
     sections: dict[tuple[str, ...], list[BlockType]] = {}
     for type_, key in definitions:
         sections.setdefault(tuple(_facts(name, key, block, blocks)), []).append(type_)
@@ -103,8 +107,12 @@ def _facts(name: str, key: Key, block: _Block, blocks: dict[Path, _Block]) -> li
         facts.append('- `"auto"` means something to DeepSpeed here')
     if key.dead:
         facts.append("- No effect: nothing reads it")
-    facts.append(f"- Source: [deepspeed/{key.source}]({source_url(key.source, DEEPSPEED)})")
+    facts.append(f"- Source: {_link(key)}")
     return facts
+
+
+def _link(key: Key) -> str:
+    return f"[deepspeed/{key.source}]({source_url(key.source, DEEPSPEED)})"
 
 
 def _list(types: list[BlockType]) -> str:
