@@ -13,7 +13,8 @@ from dsconf.cli.options import FAILED, FINDINGS, OK, add_color, add_context, com
 if TYPE_CHECKING:
     from dsconf.cli.options import Commands
     from dsconf.diagnostic import Severity
-    from dsconf.source import Document
+    from dsconf.many import Checked
+    from dsconf.rules.rule import Context
 
 
 def register(commands: Commands) -> None:
@@ -39,7 +40,6 @@ def register(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from dsconf.check import check
     from dsconf.report import Output, report
 
     known = context(options)
@@ -49,12 +49,12 @@ def _run(options: argparse.Namespace) -> int:
     output = Output(sys.stdout.write, style(options.color), options.show_info, fails)
     shown = report(options.format, output)
     found = failures = 0
-    for document in _documents(options.paths or ["."], options.stdin_filename):
-        if isinstance(document, str):
+    for checked in _checked(options.paths or ["."], options.stdin_filename, known):
+        if isinstance(checked, str):
             failures += 1
-            complain(document)
+            complain(checked)
             continue
-        diagnostics = check(document, known).diagnostics
+        document, diagnostics = checked
         found += sum(item.severity in fails for item in diagnostics)
         shown.add(document, diagnostics)
     shown.end()
@@ -72,28 +72,28 @@ _LEVELS: dict[str, tuple[Severity, ...]] = {
 }
 
 
-def _documents(names: Sequence[str], stdin: str) -> Iterator[Document | str]:
-    """What was read, or a line that says why not."""
+def _checked(names: Sequence[str], stdin: str, context: Context) -> Iterator[Checked]:
+    """What was found in each file, or a line that says why it could not be read."""
+    from dsconf.check import check
     from dsconf.files import configs_in
-    from dsconf.source import read_bytes, read_file
+    from dsconf.many import check_files
+    from dsconf.source import read_bytes
 
+    paths: list[Path] = []
     for name in names:
-        path = Path(name)
         if name == "-":
-            yield read_bytes(sys.stdin.buffer.read(_STDIN_LIMIT), stdin)
-        elif path.is_dir():
-            configs = list(configs_in(path))
+            yield from check_files(paths, context)
+            paths = []
+            document = read_bytes(sys.stdin.buffer.read(_STDIN_LIMIT), stdin)
+            yield document, check(document, context).diagnostics
+        elif Path(name).is_dir():
+            configs = list(configs_in(Path(name)))
             if not configs:
                 yield f"{name}: no DeepSpeed configuration in this directory; name a file"
-            for config in configs:
-                yield read_file(config)
+            paths.extend(configs)
         else:
-            try:
-                yield read_file(path)
-            except OSError as error:
-                yield f"{name}: {(error.strerror or str(error)).lower()}"
-            except ValueError:
-                yield f"{name!r}: not a file name"
+            paths.append(Path(name))
+    yield from check_files(paths, context)
 
 
 #: One byte more than a file may have, so that too much of it is noticed and never held in memory.
