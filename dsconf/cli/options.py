@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -96,6 +95,8 @@ def context(options: argparse.Namespace) -> Context | str:
         return context
     if options.reader == "deepspeed":
         return "--training-args needs to know whose they are; add --for transformers, accelerate or lightning"
+    from dataclasses import replace
+
     from dsconf.training_args import TrainingArgsError, read_training_args
 
     try:
