@@ -13,9 +13,22 @@ if TYPE_CHECKING:
     from dsconf.cli.options import Commands
     from dsconf.diagnostic import ConfigError
 
+_EXAMPLES = """\
+examples:
+  dsconf compile zero3_offload -o ds_config.json
+  dsconf compile zero2,fp16 train_micro_batch_size_per_gpu=4
+  dsconf compile zero3 zero_optimization.reduce_bucket_size=100M ~gradient_clipping
+  dsconf compile zero2 train_batch_size=64 ~gradient_accumulation_steps --world-size 8
+"""
+
 
 def register(commands: Commands) -> None:
-    parser = commands.add_parser("compile", help="write a checked configuration from presets and overrides")
+    parser = commands.add_parser(
+        "compile",
+        help="write a checked configuration from presets and overrides",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("preset", metavar="PRESET", help="a preset, or several with commas between them")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a value for a key, or ~KEY to remove it")
     parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of to standard output")

@@ -11,9 +11,20 @@ from dsconf.cli.options import OK, complain
 if TYPE_CHECKING:
     from dsconf.cli.options import Commands
 
+_EXAMPLES = """\
+examples:
+  dsconf presets                                    the list
+  dsconf presets zero3_offload                      one, with its comments
+"""
+
 
 def register(commands: Commands) -> None:
-    parser = commands.add_parser("presets", help="list the presets, or print one")
+    parser = commands.add_parser(
+        "presets",
+        help="list the presets, or print one",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("name", nargs="?", metavar="NAME")
     parser.set_defaults(command=_run)
 

@@ -11,9 +11,21 @@ from dsconf.cli.options import OK
 if TYPE_CHECKING:
     from dsconf.cli.options import Commands
 
+_EXAMPLES = """\
+examples:
+  dsconf schema > ds_config.closed.schema.json      what the compiler emits
+  dsconf schema --open > ds_config.schema.json      for editors
+  dsconf schema --report                            of what `dsconf validate --format json` prints
+"""
+
 
 def register(commands: Commands) -> None:
-    parser = commands.add_parser("schema", help="print the JSON Schema")
+    parser = commands.add_parser(
+        "schema",
+        help="print the JSON Schema",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--open", action="store_true", help="the one for editors, which lets unknown keys pass")
     which.add_argument("--report", action="store_true", help="the one of what `validate --format json` prints")

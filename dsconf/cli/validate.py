@@ -16,9 +16,24 @@ if TYPE_CHECKING:
     from dsconf.many import Checked
     from dsconf.rules.rule import Context
 
+_EXAMPLES = """\
+examples:
+  dsconf validate                                   every configuration in this folder
+  dsconf validate --world-size 8 configs/           batch sizes checked for 8 ranks
+  dsconf validate --for transformers --training-args args.yaml ds_config.json
+  dsconf validate --job zero_init=true ds_config.json
+  dsconf validate --format github --fail-on warning configs/
+  cat ds_config.json | dsconf validate --stdin-filename ds_config.json -
+"""
+
 
 def register(commands: Commands) -> None:
-    parser = commands.add_parser("validate", help="check configuration files")
+    parser = commands.add_parser(
+        "validate",
+        help="check configuration files",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("paths", nargs="*", metavar="FILE|DIR|-", help="files, folders, or - for standard input")
     parser.add_argument(
         "--format",
