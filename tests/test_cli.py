@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -254,3 +258,39 @@ def test_a_fact_that_cannot_be_is_refused(cli: Cli, tmp_path: Path, fact: str, c
 
 def test_what_can_be_told_about_a_job_is_explained(cli: Cli) -> None:
     assert "loader_batch_size" in cli("explain", "job").stdout
+
+
+def test_progress_on_many_files_is_for_terminals_only(tmp_path: Path) -> None:
+    (tmp_path / "configs").mkdir()
+    for number in range(120):
+        (tmp_path / "configs" / f"ds_{number}.json").write_text(GOOD)
+    command = [sys.executable, "-m", "dsconf", "validate", "configs"]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent)}
+    terminal, end = pty.openpty()
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=end, cwd=tmp_path, env=env)
+    os.close(end)
+    assert "100 files checked" in os.read(terminal, 10_000).decode()
+    os.close(terminal)
+    quiet = subprocess.run(command, capture_output=True, cwd=tmp_path, env=env)
+    assert done.stdout == quiet.stdout == b"120 files: 0 errors, 0 warnings\n" and quiet.stderr == b""
+
+
+def test_rules_are_links_on_terminals_that_know_links(tmp_path: Path) -> None:
+    (tmp_path / "ds_config.json").write_text(BROKEN)
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parent.parent), "TERM": "xterm-256color"}
+    seen: list[str] = []
+    for program in ("vscode", "unheard-of"):
+        terminal, end = pty.openpty()
+        command = [sys.executable, "-m", "dsconf", "validate", "ds_config.json"]
+        subprocess.run(command, stdout=end, cwd=tmp_path, env={**env, "TERM_PROGRAM": program, "VTE_VERSION": ""})
+        os.close(end)
+        seen.append(os.read(terminal, 10_000).decode())
+        os.close(terminal)
+    assert "\x1b]8;;https://dsconf.readthedocs.io/en/stable/rules/allgather-under-stage-3/\x1b\\" in seen[0]
+    assert "\x1b]8;;" not in seen[1] and "\x1b[" in seen[1]
+
+
+@pytest.mark.parametrize("command", ["validate", "explain", "presets", "compile", "schema", "completion"])
+def test_help_teaches_by_examples_that_work(cli: Cli, command: str) -> None:
+    text = cli(command, "--help").stdout
+    assert "examples:\n" in text and text.count(f"  dsconf {command}") >= 2

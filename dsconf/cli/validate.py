@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsconf.cli.options import FAILED, FINDINGS, OK, add_color, add_context, complain, context, style
+from dsconf.cli.progress import Progress
 
 if TYPE_CHECKING:
     from dsconf.cli.options import Commands
@@ -63,15 +64,21 @@ def _run(options: argparse.Namespace) -> int:
     fails = _LEVELS[options.fail_on]
     output = Output(sys.stdout.write, style(options.color), options.show_info, fails)
     shown = report(options.format, output)
+    progress = Progress()
     found = failures = 0
     for checked in _checked(options.paths or ["."], options.stdin_filename, known):
+        progress.advance()
         if isinstance(checked, str):
+            progress.clear()
             failures += 1
             complain(checked)
             continue
         document, diagnostics = checked
         found += sum(item.severity in fails for item in diagnostics)
+        if diagnostics:
+            progress.clear()
         shown.add(document, diagnostics)
+    progress.clear()
     shown.end()
     if failures:
         return FAILED
