@@ -6,6 +6,7 @@ where, which block, what was expected. It judges nothing and says nothing to peo
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from dsconf.blocks import BlockType, Key, Retired, block_type, one_of, word
@@ -172,6 +173,8 @@ class _Binder:
         if name == cls.tag:
             return value
         key = cls.keys[name]
+        if not _is_finite(value):
+            return self.mismatch(path, cls, "a finite number", value)
         try:
             return key.strict(value)
         except ValueError as error:
@@ -281,6 +284,15 @@ def _explain(key: Key, problem: Any) -> tuple[Literal["type", "range", "choice"]
     if key.choices and kind in ("literal_error", "string_type", "int_type", "bool_type", "enum"):
         return "choice", one_of(key.choices), tuple(map(word, key.choices))
     return "type", key.words if not _inner(problem) else _TYPES.get(kind, kind), ()
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether JSON can hold a value: it has no infinity and no NaN, and neither has what is inside."""
+    if isinstance(value, float):
+        return isfinite(value)
+    if isinstance(value, dict):
+        return all(map(_is_finite, cast("dict[str, Any]", value).values()))
+    return not isinstance(value, list) or all(map(_is_finite, cast("list[Any]", value)))
 
 
 def _inner(problem: Any) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from pathlib import Path
 
@@ -157,3 +158,9 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     with pytest.raises(OSError):
         load({"train_batch_size": 1}).write(folder)
     assert os.listdir(tmp_path) == ["ds_config.json"]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, [math.nan], {"x": -math.inf}])
+def test_what_json_cannot_hold_is_refused_even_where_any_value_goes(value: object) -> None:
+    config = {"train_micro_batch_size_per_gpu": 1, "gradient_clipping": 1.0, "pipeline": {"stages": value}}
+    assert "DS201" in [item.code for item in validate(config)]
