@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
@@ -60,6 +60,7 @@ class Strictly:
 
 
 @pytest.mark.parametrize("name", models.__all__)
+@settings(max_examples=20, deadline=None)
 @given(value=st.sampled_from(VALUES) | st.integers() | st.floats() | st.text(max_size=5) | st.booleans())
 def test_what_plainly_fits_is_what_the_validator_takes(name: str, value: Any) -> None:
     for key in blocks.block_type(name).keys.values():
