@@ -13,9 +13,10 @@ from dsconf.cli.progress import Progress
 
 if TYPE_CHECKING:
     from dsconf.cli.options import Commands
-    from dsconf.diagnostic import Severity
+    from dsconf.diagnostic import Diagnostic, Severity
     from dsconf.many import Checked
     from dsconf.rules.rule import Context
+    from dsconf.source import Document
 
 _EXAMPLES = """\
 examples:
@@ -50,6 +51,11 @@ def register(commands: Commands) -> None:
         help="least severity that makes the exit status 1 (default: error)",
     )
     parser.add_argument("--show-info", action="store_true", help="also show notes")
+    parser.add_argument("--fix", action="store_true", help="carry out the safe fixes and leave the rest of a file alone")
+    parser.add_argument(
+        "--unsafe-fixes", action="store_true", help="with --fix or --diff: also those that can change what is trained"
+    )
+    parser.add_argument("--diff", action="store_true", help="show what --fix would change, and write nothing")
     add_context(parser)
     add_color(parser)
     parser.set_defaults(command=_run)
@@ -62,7 +68,11 @@ def _run(options: argparse.Namespace) -> int:
     if isinstance(known, str):
         return complain(known)
     fails = _LEVELS[options.fail_on]
-    output = Output(sys.stdout.write, style(options.color), options.show_info, fails)
+    if options.unsafe_fixes and not (options.fix or options.diff):
+        return complain("--unsafe-fixes goes with --fix or --diff")
+    # Where standard output is the fixed text or a patch, what there is to say goes elsewhere.
+    aside = options.diff or (options.fix and "-" in options.paths)
+    output = Output((sys.stderr if aside else sys.stdout).write, style(options.color), options.show_info, fails)
     shown = report(options.format, output)
     progress = Progress()
     found = failures = 0
@@ -74,6 +84,13 @@ def _run(options: argparse.Namespace) -> int:
             complain(checked)
             continue
         document, diagnostics = checked
+        if options.fix or options.diff:
+            outcome = _fixed(document, known, options)
+            if isinstance(outcome, str):
+                failures += 1
+                complain(outcome)
+                continue
+            document, diagnostics = outcome
         found += sum(item.severity in fails for item in diagnostics)
         if diagnostics:
             progress.clear()
@@ -83,6 +100,31 @@ def _run(options: argparse.Namespace) -> int:
     if failures:
         return FAILED
     return FINDINGS if found else OK
+
+
+def _fixed(
+    document: Document, known: Context, options: argparse.Namespace
+) -> tuple[Document, tuple[Diagnostic, ...]] | str:
+    """Fix a document and write it, or show the patch; what is left to say about it, or a line that says why not."""
+    from dsconf.atomic import write_text
+    from dsconf.fix import fix, unified_diff
+
+    outcome = fix(document, known, unsafe=options.unsafe_fixes)
+    piped = document.filename == options.stdin_filename and "-" in options.paths
+    if options.diff:
+        sys.stdout.write(unified_diff(document, outcome.document))
+    elif piped:
+        sys.stdout.write(outcome.document.text)
+    elif outcome.applied:
+        try:
+            write_text(document.filename, outcome.document.text)
+        except OSError as error:
+            return f"{document.filename}: {(error.strerror or str(error)).lower()}"
+    if outcome.applied:
+        done = "could be fixed" if options.diff else "fixed"
+        count = len(outcome.applied)
+        print(f"dsconf: {document.filename}: {count} problem{'s' * (count != 1)} {done}", file=sys.stderr)
+    return outcome.document, outcome.diagnostics
 
 
 #: The severities that make the exit status 1.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconf.diagnostic import Effect, Path, Phase, Related, dotted
+from dsconf.diagnostic import Effect, Fix, Path, Phase, Related, dotted
 from dsconf.readers import PROFILES
 from dsconf.rules.rule import Context, Finding, close_match, move, rule
 
@@ -124,7 +124,21 @@ def misplaced_key(bound: Bound, context: Context) -> Iterator[Finding]:
                 f"{elsewhere}; remove it here" if homeless else f"it belongs in {elsewhere}",
                 effect=effect,
                 phase=phase,
+                fix=None if homeless else _homecoming(bound, fact.path, known[name]),
             )
+
+
+def _homecoming(bound: Bound, path: Path, places: tuple[Path, ...]) -> Fix | None:
+    """Move a key to where it belongs, if there is one such place, it is free, and no list or type must be chosen."""
+    target = places[0]
+    rivals = [place for place in places if len(place) == len(target)]
+    if len(rivals) > 1 or bound.given(*target) or target[0] in ("optimizer", "scheduler"):
+        return None
+    if target[: len(path)] == path or any(bound.is_broken(target[:length]) for length in range(1, len(target))):
+        return None
+    where = f"`{dotted(target[:-1])}`" if target[:-1] else "the top level"
+    # What was ignored takes effect then.
+    return move(path, target, f"move it to {where}", safe=False)
 
 
 #: Keys of other files and calls that turn up in a ds_config.

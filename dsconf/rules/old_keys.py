@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconf.diagnostic import Path, Related
-from dsconf.rules.rule import Context, Finding, move, remove, rule, show
+from dsconf.diagnostic import Edit, Fix, Path, Related
+from dsconf.rules.rule import Context, Finding, move, remove, replace, rule, show
 
 if TYPE_CHECKING:
     from dsconf.facts import Bound, Values
@@ -62,6 +62,9 @@ def deprecated_key(bound: Bound, context: Context) -> Iterator[Finding]:
             f"`zero_optimization: {show(form.value)}` dates from before there were stages; it means stage {stage}",
             f'write {{"stage": {stage}}}',
             at="value",
+            fix=None
+            if bound.given("allgather_size")
+            else replace(form.path, {"stage": stage}, f'write {{"stage": {stage}}}'),
         )
     for fact in bound.of(Old):
         old = fact.retired
@@ -72,7 +75,17 @@ def deprecated_key(bound: Bound, context: Context) -> Iterator[Finding]:
             fact.path,
             f"`{old.key}` is deprecated; DeepSpeed translates it to `{old.becomes}`",
             f"write `{old.becomes}`: {show(value)}" if value is not None else "remove it: it switches nothing on",
+            fix=_modernized(fact.path, old.becomes, value),
         )
+
+
+def _modernized(path: Path, becomes: str | None, value: object) -> Fix | None:
+    """Write the new key in place of the old one, or nothing where the old one switches nothing on."""
+    if value is None or becomes is None:
+        return remove(path, "remove it")
+    target = (*path[:-1], becomes)
+    renamed = Edit("move", target, source=path)
+    return Fix(f"write `{becomes}`: {show(value)}", (renamed, Edit("replace", target, value)))
 
 
 def _hashable(value: object) -> bool:
@@ -159,7 +172,13 @@ def dead_key(bound: Bound, context: Context) -> Iterator[Finding]:
         old = fact.retired
         if old.status == "dead" and not (old.becomes and fact.clash):
             where = f"write `{old.becomes}` instead" if old.becomes else old.advice
-            yield Finding(fact.path, f"nothing reads `{old.key}` any more", where or "remove it", severity="error")
+            yield Finding(
+                fact.path,
+                f"nothing reads `{old.key}` any more",
+                where or "remove it",
+                severity="error",
+                fix=remove(fact.path, "remove it") if not old.becomes else None,
+            )
     for path, name, block in _written(bound):
         if path not in _ELSEWHERE and block.block_type.keys[name].dead:
             yield Finding(path, f"nothing reads `{name}`", "remove it", fix=remove(path, "remove it"))

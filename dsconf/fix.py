@@ -1,0 +1,80 @@
+"""Fixing a file: the remedies that findings carry, carried out in its text, until none is left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dsconf.check import check
+from dsconf.diagnostic import Diagnostic, Path
+from dsconf.edits import EditError, apply
+from dsconf.rules.rule import Context
+from dsconf.source import Document
+
+# Renaming one key can bring another finding to light, so fixing goes on; no file needs nearly so many rounds.
+_MOST_ROUNDS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A document after fixing, what was fixed, in order, and what is still to say about it."""
+
+    document: Document
+    applied: tuple[Diagnostic, ...]
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def fix(document: Document, context: Context | None = None, *, unsafe: bool = False) -> Fixed:
+    """Carry out every fix that is safe, or with `unsafe` every fix.
+
+    A fix counts only when the text can still be read and the finding is gone; others leave no trace. Of fixes that
+    meddle with the same place the first one is carried out, and the rest looked at anew.
+    """
+    applied: list[Diagnostic] = []
+    texts = {document.text}
+    refused: set[tuple[str, Path]] = set()
+    diagnostics = check(document, context).diagnostics
+    for _ in range(_MOST_ROUNDS):
+        item = next((item for item in diagnostics if _fits(item, unsafe) and _identity(item) not in refused), None)
+        if item is None or item.fix is None:
+            break
+        try:
+            attempt = apply(document, item.fix.edits)
+        except EditError:
+            refused.add(_identity(item))
+            continue
+        found = check(attempt, context).diagnostics
+        if attempt.text in texts or _identity(item) in map(_identity, found):
+            refused.add(_identity(item))
+            continue
+        texts.add(attempt.text)
+        document, diagnostics = attempt, found
+        applied.append(item)
+    return Fixed(document, tuple(applied), diagnostics)
+
+
+def available(diagnostics: tuple[Diagnostic, ...], *, unsafe: bool) -> int:
+    """How many findings could be fixed."""
+    return sum(_fits(item, unsafe) for item in diagnostics)
+
+
+def _fits(item: Diagnostic, unsafe: bool) -> bool:
+    return item.fix is not None and (item.fix.safe or unsafe)
+
+
+def _identity(item: Diagnostic) -> tuple[str, Path]:
+    return item.code, item.path
+
+
+def unified_diff(before: Document, after: Document) -> str:
+    """What changed in the text, as a patch; empty when nothing did."""
+    import difflib
+
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for line in difflib.unified_diff(
+            before.text.splitlines(keepends=True),
+            after.text.splitlines(keepends=True),
+            before.filename,
+            replace(after, filename=before.filename).filename,
+        )
+    )
