@@ -51,7 +51,9 @@ def register(commands: Commands) -> None:
         help="least severity that makes the exit status 1 (default: error)",
     )
     parser.add_argument("--show-info", action="store_true", help="also show notes")
-    parser.add_argument("--fix", action="store_true", help="carry out the safe fixes and leave the rest of a file alone")
+    parser.add_argument(
+        "--fix", action="store_true", help="carry out the safe fixes and leave the rest of a file alone"
+    )
     parser.add_argument(
         "--unsafe-fixes", action="store_true", help="with --fix or --diff: also those that can change what is trained"
     )
