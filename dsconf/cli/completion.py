@@ -6,7 +6,7 @@ import argparse
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from dsconf.cli.options import OK
 
@@ -66,7 +66,7 @@ def _commands(parser: argparse.ArgumentParser) -> list[_Command]:
         if not isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage]
             continue
         helps = {item.dest: item.help or "" for item in action._choices_actions}  # pyright: ignore[reportPrivateUsage]
-        for name, command in action.choices.items():
+        for name, command in cast("dict[str, argparse.ArgumentParser]", action.choices).items():
             first, rest = _arguments(name, command)
             found.append(_Command(name, helps[name], _options(command), first, rest))
     return found
