@@ -361,7 +361,7 @@ def _put(content: _Content, path: Path, value: _Content | None, rename: str = ""
     step = path[0]
     index = max((index for index, pair in enumerate(pairs) if pair[0] == step), default=-1)
     if len(path) > 1:
-        inner = pairs[index][1] if index >= 0 else ("object", [])
+        inner: _Content = pairs[index][1] if index >= 0 else ("object", [])
         changed = _put(inner, path[1:], value, rename)
     elif rename:
         pairs[index] = (rename, pairs[index][1])
