@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from dsconf.bind import bind
@@ -46,7 +46,11 @@ def check(document: Document, context: Context | None = None) -> Report:
     """Validate a document that was read from text."""
     bound = bind(document)
     rules = RULES if document.root is not None else (unreadable,)
-    return Report(document, _run(rules, bound, context or Context()), bound)
+    context = context or Context()
+    if len(context.deepspeed) == 1:
+        return Report(document, _run(rules, bound, context), bound)
+    judged = [(item, _run(rules, bind(document), replace(context, deepspeed=(item,)))) for item in context.deepspeed]
+    return Report(document, _over_releases(judged), bound)
 
 
 def check_values(values: Mapping[str, Any], context: Context | None = None) -> tuple[Diagnostic, ...]:
@@ -149,8 +153,42 @@ def _run(rules: Iterable[Rule], bound: Bound, context: Context) -> tuple[Diagnos
         for rule, finding in found
         if rule.fallback == spoken[finding.path]
     ]
-    diagnostics.sort(key=lambda item: (item.location.offset if item.location else -1, _ORDER[item.severity], item.code))
-    return tuple(diagnostics)
+    return _in_order(diagnostics)
+
+
+def _over_releases(judged: Sequence[tuple[str, tuple[Diagnostic, ...]]]) -> tuple[Diagnostic, ...]:
+    """What was found for several releases; what does not hold for all of them says for which it does."""
+    found: dict[tuple[str, Path, str], list[tuple[str, Diagnostic]]] = {}
+    for release, diagnostics in judged:
+        for item in diagnostics:
+            found.setdefault((item.code, item.path, item.effect), []).append((release, item))
+    merged: list[Diagnostic] = []
+    for held in found.values():
+        releases, item = [release for release, _ in held], held[-1][1]
+        if len(held) < len(judged):
+            item = replace(item, message=f"{item.message} (DeepSpeed {_spans(releases, [each for each, _ in judged])})")
+        merged.append(item)
+    return _in_order(merged)
+
+
+def _spans(releases: Sequence[str], every: Sequence[str]) -> str:
+    """Releases as stretches: `0.12.6 to 0.14.5, 0.16.9`."""
+    stretches: list[list[str]] = []
+    for release in releases:
+        if stretches and every.index(release) == every.index(stretches[-1][-1]) + 1:
+            stretches[-1].append(release)
+        else:
+            stretches.append([release])
+    return ", ".join(item[0] if len(item) == 1 else f"{item[0]} to {item[-1]}" for item in stretches)
+
+
+def _in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+    return tuple(
+        sorted(
+            diagnostics,
+            key=lambda item: (item.location.offset if item.location else -1, _ORDER[item.severity], item.code),
+        )
+    )
 
 
 def _diagnostic(rule: Rule, finding: Finding, document: Document, context: Context) -> Diagnostic:

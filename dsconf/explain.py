@@ -73,7 +73,7 @@ def evidence(rule: Rule) -> str:
         return "the source of the program that reads the file first"
     if not rule.shown:
         said = f" (`{rule.says}`)" if rule.says else ""
-        return f"the source of DeepSpeed {DEEPSPEED}{said}; one machine without a GPU cannot show it"
+        return f"the source of DeepSpeed {rule.context.release}{said}; one machine without a GPU cannot show it"
     seen = {
         "refused": f"stops at {rule.phase}: `{rule.says}`",
         "hangs": "hangs",

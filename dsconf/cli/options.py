@@ -40,6 +40,11 @@ def add_context(parser: argparse.ArgumentParser) -> None:
         choices=("config", "client", "none"),
         help="who brings the optimizer: the file, the script, nobody",
     )
+    parser.add_argument(
+        "--deepspeed",
+        metavar="RELEASE",
+        help="DeepSpeed release: 0.14.4, installed, or a range such as 0.12..0.19 (default: the newest known)",
+    )
     parser.add_argument("--device", choices=("cuda", "cpu"), help="kind of accelerator")
     parser.add_argument(
         "--job",
@@ -83,6 +88,14 @@ def context(options: argparse.Namespace) -> Context | str:
         facts = parse_facts(getattr(options, "job", []))
     except JobError as error:
         return f"--job: {error}"
+    named = getattr(options, "deepspeed", None)
+    if named is not None:
+        from dsconf.releases import ReleaseError, parse
+
+        try:
+            facts["deepspeed"] = parse(named)
+        except ReleaseError as error:
+            return f"--deepspeed: {error}"
     context = Context(
         world_size=options.world_size,
         optimizer=getattr(options, "optimizer", None),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconf.diagnostic import Edit, Fix, Path, Related
+from dsconf.releases import number, removed_in
 from dsconf.rules.rule import Context, Finding, move, remove, replace, rule, show
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def removed_key(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.facts import Old
 
     for fact in bound.of(Old):
-        if fact.retired.status == "removed":
+        gone = removed_in(fact.path)
+        if fact.retired.status == "removed" and (gone is None or number(gone) <= number(context.release)):
             yield Finding(
                 fact.path,
                 f"`{fact.path[-1]}` was removed from DeepSpeed; the file is refused while it is there",

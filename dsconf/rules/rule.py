@@ -37,7 +37,8 @@ class Context:
     `world_size`: number of ranks. `optimizer`: who brings it, the file, the script (`client`) or nobody.
     `device`: kind of accelerator. `exports`: whether 16-bit weights will be saved for use elsewhere.
     `reader`: who reads the file; a trainer fills in "auto" before DeepSpeed sees it. `training_args`: the trainer's
-    own arguments, and `training_args_file` where they came from. The rest is what `dsconf.job` describes.
+    own arguments, and `training_args_file` where they came from. `deepspeed`: the releases
+    that the file is for, oldest first. The rest is what `dsconf.job` describes.
     """
 
     world_size: int | None = None
@@ -55,6 +56,12 @@ class Context:
     hidden_size: bool | None = None
     loader_batch_size: int | None = None
     ranks_per_node: int | None = None
+    deepspeed: tuple[str, ...] = (DEEPSPEED,)
+
+    @property
+    def release(self) -> str:
+        """The DeepSpeed release that is judged for; of several, the newest."""
+        return self.deepspeed[-1]
 
 
 @dataclass(frozen=True, slots=True)
