@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
+from dsconf.launcher import rules as launcher
+from dsconf.launcher.rule import LauncherRule
 from dsconf.rules import RULES, find_rule
 from dsconf.rules.rule import DEEPSPEED, Rule, close_match
 
@@ -14,6 +16,9 @@ def explain(word: str) -> str | None:
     found = find_rule(word)
     if found:
         return rule_page(found)
+    of_launcher = launcher.find_rule(word)
+    if of_launcher:
+        return launcher_page(of_launcher)
     return job_page() if word == "job" else key_page(word)
 
 
@@ -21,7 +26,8 @@ def suggestion(word: str) -> str | None:
     """What a word that explains nothing was probably meant to be."""
     from dsconf.blocks import homes
 
-    names = [item.name for item in RULES] + [item.code for item in RULES] + list(homes())
+    rules = (*RULES, *launcher.RULES)
+    names = [item.name for item in rules] + [item.code for item in rules] + list(homes())
     return close_match(word, names)
 
 
@@ -47,6 +53,32 @@ def rule_page(rule: Rule) -> str:
             "",
             "Good:",
             _indented(rule.good),
+            "",
+        ]
+    )
+
+
+def launcher_page(rule: LauncherRule) -> str:
+    """Everything that the record of a rule about the launcher holds, for people."""
+    return "\n".join(
+        [
+            f"{rule.code} {rule.name}",
+            "",
+            rule.summary,
+            "",
+            rule.explanation,
+            "",
+            f"severity   {rule.severity}",
+            f"effect     {rule.effect}",
+            f"evidence   the launcher of DeepSpeed {DEEPSPEED} is given both examples in the tests",
+            f"source     deepspeed/{rule.source}",
+            f"page       {rule.url}",
+            "",
+            "Bad:",
+            _indented(rule.bad.text),
+            "",
+            "Good:",
+            _indented(rule.good.text),
             "",
         ]
     )

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dsconf.cli.launch import add_launch, launched
 from dsconf.cli.options import FAILED, FINDINGS, OK, add_color, add_context, complain, context, style
 from dsconf.cli.progress import Progress
 
@@ -36,7 +37,12 @@ def register(commands: Commands) -> None:
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("paths", nargs="*", metavar="FILE|DIR|-", help="files, folders, or - for standard input")
+    parser.add_argument(
+        "paths",
+        nargs="*",
+        metavar="FILE|DIR|-",
+        help="configurations, hostfiles, environment files (.deepspeed_env), folders, or - for standard input",
+    )
     parser.add_argument(
         "--format",
         choices=("full", "concise", "json", "jsonl", "github", "sarif", "junit"),
@@ -59,11 +65,14 @@ def register(commands: Commands) -> None:
     )
     parser.add_argument("--diff", action="store_true", help="show what --fix would change, and write nothing")
     add_context(parser)
+    add_launch(parser)
     add_color(parser)
     parser.set_defaults(command=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
+    from dataclasses import replace
+
     from dsconf.report import Output, report
 
     known = context(options)
@@ -78,7 +87,15 @@ def _run(options: argparse.Namespace) -> int:
     shown = report(options.format, output)
     progress = Progress()
     found = failures = 0
-    for checked in _checked(options.paths or ["."], options.stdin_filename, known):
+    launch = launched(options)
+    if isinstance(launch, str):
+        return complain(launch)
+    if launch.world_size is not None:
+        known = replace(known, world_size=launch.world_size)
+    for document, diagnostics in launch.checked:
+        found += sum(item.severity in fails for item in diagnostics)
+        shown.add(document, diagnostics)
+    for checked in _checked(launch.configs, options.stdin_filename, known):
         progress.advance()
         if isinstance(checked, str):
             progress.clear()

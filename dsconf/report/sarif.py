@@ -10,6 +10,8 @@ from urllib.parse import quote
 
 from dsconf import __version__
 from dsconf.diagnostic import Diagnostic, Severity
+from dsconf.launcher import rules as launcher
+from dsconf.launcher.rule import LauncherRule
 from dsconf.links import HOME
 from dsconf.report.output import Output
 from dsconf.report.places import in_repository
@@ -46,7 +48,7 @@ class Sarif:
                     "version": __version__,
                     "semanticVersion": __version__,
                     "informationUri": HOME,
-                    "rules": [_rule(found) for code in self._rules if (found := find_rule(code))],
+                    "rules": [_described(code) for code in self._rules],
                 }
             },
             "columnKind": "unicodeCodePoints",
@@ -56,6 +58,28 @@ class Sarif:
         }
         log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
         self._output.write(json.dumps(log, indent=2) + "\n")
+
+
+def _described(code: str) -> dict[str, Any]:
+    rule = find_rule(code)
+    if rule:
+        return _rule(rule)
+    of_launcher = launcher.find_rule(code)
+    return _launcher_rule(of_launcher) if of_launcher else {"id": code}
+
+
+def _launcher_rule(rule: LauncherRule) -> dict[str, Any]:
+    examples = f"Bad:\n{rule.bad.text}\n\nGood:\n{rule.good.text}"
+    return {
+        "id": rule.code,
+        "name": rule.name,
+        "shortDescription": {"text": rule.summary[:_LONGEST]},
+        "fullDescription": {"text": rule.explanation[:_LONGEST]},
+        "help": {"text": f"{rule.explanation}\n\n{examples}\n\n{rule.url}"},
+        "helpUri": rule.url,
+        "defaultConfiguration": {"level": _LEVELS[rule.severity]},
+        "properties": {"tags": [rule.effect], "precision": "very-high", "problem.severity": _PROBLEM[rule.severity]},
+    }
 
 
 def _rule(rule: Rule) -> dict[str, Any]:
