@@ -122,6 +122,9 @@ class UnknownTag(Fact):
 AnyFact = TypeVar("AnyFact", bound=Fact)
 
 
+_TRUE = ("true", "t", "yes", "y", "on", "1")
+
+
 @dataclass(slots=True)
 class Bound:
     """A configuration, as far as it could be typed, and the facts about the rest."""
@@ -164,6 +167,11 @@ class Bound:
     def given(self, *path: str | int) -> bool:
         """Whether the author wrote the key (even with a value that could not be taken over)."""
         return self.node(path) is not None
+
+    def is_true(self, path: Path) -> bool:
+        """Whether a switch is on, in any spelling that Pydantic takes for true, even under a stage without the key."""
+        value = getattr(self.node(path), "value", None)
+        return value in (True, 1) or (isinstance(value, str) and value.lower() in _TRUE)
 
     def node(self, path: Path) -> Node | None:
         """What stands at a path, the last one where a key stands twice."""

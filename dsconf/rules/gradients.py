@@ -185,7 +185,7 @@ def unmanaged_accumulation_with_overlap(bound: Bound, context: Context) -> Itera
     overlap = ("zero_optimization", "overlap_comm")
     if config.managed_gradient_accumulation or config.zero_stage > 1:
         return
-    if getattr(bound.node(overlap), "value", False) is True:
+    if bound.is_true(overlap):
         yield Finding(
             ("managed_gradient_accumulation",),
             f"`managed_gradient_accumulation: false` is refused with `overlap_comm` at stage {config.zero_stage}",

@@ -309,7 +309,7 @@ def quantized_weights_with_autocast(bound: Bound, context: Context) -> Iterator[
     path = ("zero_optimization", "zero_quantized_weights")
     if autocast is None or not autocast.enabled or bound.config.zero_stage == 0:
         return
-    if getattr(bound.node(path), "value", False) is True:
+    if bound.is_true(path):
         yield Finding(
             path,
             "`zero_quantized_weights` and `torch_autocast` exclude each other",
