@@ -22,6 +22,8 @@ FILES: dict[Variant, str] = {
     "open": "ds_config.schema.json",
     "report": "report.schema.json",
 }
+#: The entry to submit to SchemaStore, beside the schemas.
+CATALOG = "schemastore.json"
 
 
 def generate(variant: Variant) -> dict[str, Any]:
@@ -37,6 +39,7 @@ def _config(variant: Variant) -> dict[str, Any]:
     from pydantic.json_schema import models_json_schema
 
     from dsconf import models
+    from dsconf.editors import snippets
 
     classes = [getattr(models, name) for name in models.__all__]
     _, raw = models_json_schema([(cls, "validation") for cls in classes], ref_template=_REFERENCE)
@@ -44,6 +47,8 @@ def _config(variant: Variant) -> dict[str, Any]:
         name: _block(cls, raw["$defs"][name], variant) for name, cls in zip(models.__all__, classes, strict=True)
     }
     root = definitions.pop("DeepSpeedConfig")
+    if variant == "open":
+        root["defaultSnippets"] = snippets()
     return {"title": "DeepSpeed configuration", **root, "definitions": dict(sorted(definitions.items()))}
 
 
@@ -91,17 +96,21 @@ def check_against_schema(values: Mapping[str, Any]) -> None:
 
 
 def _block(cls: Any, raw: dict[str, Any], variant: Variant) -> dict[str, Any]:
+    from dsconf.blocks import block_type
+    from dsconf.editors import annotate
     from dsconf.models.shape import extras, shape
 
     properties: dict[str, Any] = {}
     for name, info in cls.model_fields.items():
         nullable = not shape(cls, name).blocks or extras(info).get("nullable")
-        properties[name] = _property(raw["properties"][name], bool(nullable))
+        field = raw["properties"][name]
+        properties[name] = _property(_chosen_by_tag(field) if variant == "open" else field, bool(nullable))
     required = list(raw.get("required", ()))
     if variant == "open":
-        if cls.tag and getattr(cls, "folded", False):
-            word = properties[cls.tag].pop("const")
-            properties[cls.tag]["enum"] = [word, word.lower(), word.upper()]
+        if cls.tag:
+            # What the tag may be is said where the block is chosen by it.
+            properties[cls.tag] = {}
+        annotate(properties, block_type(cls.__name__))
         for old in cls.retired:
             properties[old.key] = _retired(old)
     block: dict[str, Any] = {"description": raw.get("description", ""), "type": "object", "properties": properties}
@@ -110,6 +119,26 @@ def _block(cls: Any, raw: dict[str, Any], variant: Variant) -> dict[str, Any]:
     if variant == "closed":
         block["additionalProperties"] = False
     return block
+
+
+def _chosen_by_tag(node: Any) -> Any:
+    """Discriminated unions as choices that editors understand."""
+    from dsconf.editors import union
+
+    if isinstance(node, dict):
+        fields = cast("dict[str, Any]", node)
+        if "discriminator" in fields:
+            rest = {key: value for key, value in fields.items() if key not in ("discriminator", "oneOf")}
+            types = [item["$ref"].rpartition("/")[2] for item in fields["oneOf"]]
+            return {**rest, **union(types, _REFERENCE)}
+        whole = {key: _chosen_by_tag(value) for key, value in fields.items()}
+        branches = whole.get("anyOf", [])
+        if len(branches) == 2 and "allOf" in branches[0] and branches[1] == {"type": "null"}:
+            # A choice that may be null: one level less, so that errors are about the key that is wrong.
+            del whole["anyOf"]
+            whole |= {**branches[0], "type": ["object", "null"]}
+        return whole
+    return [_chosen_by_tag(item) for item in cast("list[Any]", node)] if isinstance(node, list) else node
 
 
 def _property(raw: dict[str, Any], nullable: bool) -> dict[str, Any]:
@@ -152,11 +181,14 @@ def publish() -> None:
     """Write the published schemas and the table of blocks anew, after a change of the models."""
     from dsconf import blocks
     from dsconf.atomic import write_text
+    from dsconf.editors import schemastore_entry
     from dsconf.models import table
 
+    write_text(Path(blocks.__file__).parent / blocks.FILE, table.as_text(table.generate()))
+    blocks.block_type.cache_clear()
     for variant, name in FILES.items():
         write_text(folder("schemas") / name, as_text(generate(variant)))
-    write_text(Path(blocks.__file__).parent / blocks.FILE, table.as_text(table.generate()))
+    write_text(folder("schemas") / CATALOG, as_text(schemastore_entry()))
 
 
 if __name__ == "__main__":
