@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from dsconf.check import check
@@ -23,8 +24,16 @@ class Fixed:
     diagnostics: tuple[Diagnostic, ...]
 
 
-def fix(document: Document, context: Context | None = None, *, unsafe: bool = False) -> Fixed:
-    """Carry out every fix that is safe, or with `unsafe` every fix.
+#: Chooses those findings of a document that are to be fixed.
+Choice = Callable[[Document, Sequence[Diagnostic]], "tuple[Diagnostic, ...]"]
+
+
+def _all(document: Document, diagnostics: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
+    return tuple(diagnostics)
+
+
+def fix(document: Document, context: Context | None = None, *, unsafe: bool = False, chosen: Choice = _all) -> Fixed:
+    """Carry out every fix that is safe, or with `unsafe` every fix, of the `chosen` findings.
 
     A fix counts only when the text can still be read and the finding is gone; others leave no trace. Of fixes that
     meddle with the same place the first one is carried out, and the rest looked at anew.
@@ -34,7 +43,10 @@ def fix(document: Document, context: Context | None = None, *, unsafe: bool = Fa
     refused: set[tuple[str, Path]] = set()
     diagnostics = check(document, context).diagnostics
     for _ in range(_MOST_ROUNDS):
-        item = next((item for item in diagnostics if _fits(item, unsafe) and _identity(item) not in refused), None)
+        item = next(
+            (item for item in chosen(document, diagnostics) if _fits(item, unsafe) and _identity(item) not in refused),
+            None,
+        )
         if item is None or item.fix is None:
             break
         try:
@@ -50,11 +62,6 @@ def fix(document: Document, context: Context | None = None, *, unsafe: bool = Fa
         document, diagnostics = attempt, found
         applied.append(item)
     return Fixed(document, tuple(applied), diagnostics)
-
-
-def available(diagnostics: tuple[Diagnostic, ...], *, unsafe: bool) -> int:
-    """How many findings could be fixed."""
-    return sum(_fits(item, unsafe) for item in diagnostics)
 
 
 def _fits(item: Diagnostic, unsafe: bool) -> bool:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from dsconf.many import Checked
     from dsconf.rules.rule import Context
     from dsconf.source import Document
+    from dsconf.suppress import Suppressions
 
 _EXAMPLES = """\
 examples:
@@ -57,6 +58,8 @@ def register(commands: Commands) -> None:
         help="least severity that makes the exit status 1 (default: error)",
     )
     parser.add_argument("--show-info", action="store_true", help="also show notes")
+    for flag, words in (("--select", "only these rules"), ("--ignore", "not these rules")):
+        parser.add_argument(flag, action="append", default=[], metavar="RULE", help=f"{words}, by code or name")
     parser.add_argument(
         "--fix", action="store_true", help="carry out the safe fixes and leave the rest of a file alone"
     )
@@ -74,10 +77,17 @@ def _run(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from dsconf.report import Output, report
+    from dsconf.suppress import SuppressError, suppressions
 
     known = context(options)
     if isinstance(known, str):
         return complain(known)
+    try:
+        decided = suppressions(_split(options.select), _split(options.ignore))
+    except SuppressError as error:
+        return complain(str(error))
+    except OSError as error:
+        return complain(f"{error.filename}: {(error.strerror or str(error)).lower()}")
     fails = _LEVELS[options.fail_on]
     if options.unsafe_fixes and not (options.fix or options.diff):
         return complain("--unsafe-fixes goes with --fix or --diff")
@@ -92,7 +102,8 @@ def _run(options: argparse.Namespace) -> int:
         return complain(launch)
     if launch.world_size is not None:
         known = replace(known, world_size=launch.world_size)
-    for document, diagnostics in launch.checked:
+    for document, everything in launch.checked:
+        diagnostics = decided.keep(document, everything)
         found += sum(item.severity in fails for item in diagnostics)
         shown.add(document, diagnostics)
     for checked in _checked(launch.configs, options.stdin_filename, known):
@@ -104,31 +115,38 @@ def _run(options: argparse.Namespace) -> int:
             continue
         document, diagnostics = checked
         if options.fix or options.diff:
-            outcome = _fixed(document, known, options)
+            outcome = _fixed(document, known, options, decided)
             if isinstance(outcome, str):
                 failures += 1
                 complain(outcome)
                 continue
             document, diagnostics = outcome
+        diagnostics = decided.keep(document, diagnostics)
         found += sum(item.severity in fails for item in diagnostics)
         if diagnostics:
             progress.clear()
         shown.add(document, diagnostics)
     progress.clear()
     shown.end()
+    for line in decided.stale():
+        print(f"dsconf: {line}", file=sys.stderr)
     if failures:
         return FAILED
     return FINDINGS if found else OK
 
 
+def _split(words: Sequence[str]) -> list[str]:
+    return [part.strip() for word in words for part in word.split(",") if part.strip()]
+
+
 def _fixed(
-    document: Document, known: Context, options: argparse.Namespace
+    document: Document, known: Context, options: argparse.Namespace, decided: Suppressions
 ) -> tuple[Document, tuple[Diagnostic, ...]] | str:
     """Fix a document and write it, or show the patch; what is left to say about it, or a line that says why not."""
     from dsconf.atomic import write_text
     from dsconf.fix import fix, unified_diff
 
-    outcome = fix(document, known, unsafe=options.unsafe_fixes)
+    outcome = fix(document, known, unsafe=options.unsafe_fixes, chosen=decided.keep)
     piped = document.filename == options.stdin_filename and "-" in options.paths
     if options.diff:
         sys.stdout.write(unified_diff(document, outcome.document))
