@@ -144,11 +144,10 @@ def _nearest(start: Path) -> tuple[str, Mapping[str, Any]]:
 
 def _read(path: Path) -> Any:
     import sys
+    from importlib import import_module
 
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
+    # Python has the reader from 3.11 on; before, the package that it was made from does.
+    tomllib: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
