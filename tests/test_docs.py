@@ -67,7 +67,7 @@ def test_the_examples_print_what_the_page_shows(page: Path) -> None:
 
 def test_every_kind_of_example_is_looked_at() -> None:
     kinds = {(item.language, bool(item.title)) for page in hand_written() for item in examples(page)}
-    assert {language for language, titled in kinds if not titled} <= {"console", "python", "sh"}
+    assert {language for language, titled in kinds if not titled} <= {"console", "python", "sh", "lua", "toml"}
 
 
 @pytest.mark.parametrize("arguments", LAUNCHES)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from dsconf import __version__
-from dsconf.cli import compile, completion, explain, presets, resolve, schema, upgrade, validate
+from dsconf.cli import compile, completion, explain, lsp, presets, resolve, schema, upgrade, validate
 from dsconf.cli.options import OK
 
 _EXAMPLES = """\
@@ -22,7 +22,7 @@ examples:
   dsconf compile zero2,fp16 train_micro_batch_size_per_gpu=4
 """
 
-_COMMANDS = (validate, explain, presets, compile, schema, resolve, upgrade, completion)
+_COMMANDS = (validate, explain, presets, compile, schema, resolve, upgrade, completion, lsp)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,0 +1,36 @@
+"""`dsconf lsp`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from dsconf.cli.options import OK, complain
+
+if TYPE_CHECKING:
+    from dsconf.cli.options import Commands
+
+_EXAMPLES = """\
+examples:
+  dsconf lsp                                        started by an editor, for files of type json
+  pip install 'dsconf[lsp]'                         what it needs beside dsconf
+"""
+
+
+def register(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "lsp",
+        help="be a language server on standard input and output",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(command=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    try:
+        from dsconf.lsp.server import serve
+    except ImportError as error:
+        return complain(f"the language server needs {error.name}; install it with: pip install 'dsconf[lsp]'")
+    serve()
+    return OK
