@@ -142,9 +142,10 @@ OTHER_NAMES = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def hook() -> Any:
-    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+@pytest.fixture(scope="module", params=["dsconf", "dsconf-fix"])
+def hook(request: pytest.FixtureRequest) -> Any:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    (hook,) = [item for item in hooks if item["id"] == request.param]
     return hook
 
 
@@ -201,3 +202,12 @@ def test_text_reports_give_terminals_nothing_to_obey(cli: Cli) -> None:
         done = cli("validate", "--format", format, "-", stdin=text)
         assert "\x1b" not in done.stdout and r"\x1b[31mred\nline" in done.stdout and not done.stderr
     assert len(cli("validate", "--format", "concise", "-", stdin=text).stdout.splitlines()) == 1
+
+
+def test_the_fixing_hook_mends_what_is_safe(cli: Cli, tmp_path: Path) -> None:
+    hooks = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    (entry,) = [item["entry"] for item in hooks if item["id"] == "dsconf-fix"]
+    text = '{"train_batch_size": 1, "gradient_clipping": 1.0, "zero_optimization": {"stage": 2, "overlap_com": true}}'
+    (tmp_path / "ds_config.json").write_text(text)
+    assert cli(*entry.split()[1:], "ds_config.json").returncode == 0
+    assert (tmp_path / "ds_config.json").read_text() == text.replace("overlap_com", "overlap_comm")
