@@ -93,7 +93,9 @@ def _run(options: argparse.Namespace) -> int:
         return complain("--unsafe-fixes goes with --fix or --diff")
     # Where standard output is the fixed text or a patch, what there is to say goes elsewhere.
     aside = options.diff or (options.fix and "-" in options.paths)
-    output = Output((sys.stderr if aside else sys.stdout).write, style(options.color), options.show_info, fails)
+    first, last = known.deepspeed[0], known.deepspeed[-1]
+    judged = first if first == last else f"{first}..{last}"
+    output = Output((sys.stderr if aside else sys.stdout).write, style(options.color), options.show_info, fails, judged)
     shown = report(options.format, output)
     progress = Progress()
     found = failures = 0

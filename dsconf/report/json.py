@@ -10,7 +10,6 @@ from dsconf.diagnostic import Diagnostic
 from dsconf.report.output import Output
 from dsconf.report.records import FORMAT_VERSION, DiagnosticRecord, ReportRecord, records, summary
 from dsconf.report.totals import Totals
-from dsconf.rules.rule import DEEPSPEED
 from dsconf.source import Document
 
 
@@ -30,7 +29,7 @@ class Json:
         whole: ReportRecord = {
             "format_version": FORMAT_VERSION,
             "tool": {"name": "dsconf", "version": __version__},
-            "deepspeed": DEEPSPEED,
+            "deepspeed": self._output.deepspeed,
             "summary": summary(self._totals),
             "diagnostics": self._found,
         }

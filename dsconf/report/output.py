@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dsconf.diagnostic import Diagnostic, Severity
+from dsconf.rules.rule import DEEPSPEED
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +26,16 @@ class Style:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What every report is given. `fails`: the severities that make the command fail."""
+    """What every report is given. `fails`: the severities that make the command fail.
+
+    `deepspeed`: the release that is judged for, or the first and the last of several.
+    """
 
     write: Callable[[str], object]
     style: Style = field(default_factory=Style)
     show_info: bool = False
     fails: Sequence[Severity] = ("error",)
+    deepspeed: str = DEEPSPEED
 
     def shown(self, diagnostics: Sequence[Diagnostic]) -> Iterator[Diagnostic]:
         """What people see: notes only when they ask for them."""
