@@ -179,6 +179,9 @@ def _retired(old: Any) -> dict[str, Any]:
 
 def publish() -> None:
     """Write the published schemas and the table of blocks anew, after a change of the models."""
+    import subprocess
+    import sys
+
     from dsconf import blocks
     from dsconf.atomic import write_text
     from dsconf.editors import schemastore_entry
@@ -189,6 +192,8 @@ def publish() -> None:
     for variant, name in FILES.items():
         write_text(folder("schemas") / name, as_text(generate(variant)))
     write_text(folder("schemas") / CATALOG, as_text(schemastore_entry()))
+    # A fresh process, since this one may have read the table of blocks before it was written.
+    subprocess.run([sys.executable, "-m", "dsconf.release_schemas"], check=True)
 
 
 if __name__ == "__main__":

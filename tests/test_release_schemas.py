@@ -20,7 +20,7 @@ def test_the_committed_schemas_are_what_models_and_releases_give() -> None:
     made = files()
     assert {path.name for path in (folder("schemas") / FOLDER).iterdir()} == set(made)
     for name, text in made.items():
-        assert _committed(name) == text, "run: python -m dsconf.release_schemas"
+        assert _committed(name) == text, "run: python -m dsconf.schema"
     index = json.loads(made[INDEX])
     assert [item["release"] for item in index["schemas"]] == list(minors())
 
