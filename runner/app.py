@@ -13,24 +13,28 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from dsconf import presets
-from runner.errors import CannotStart, UsageError
+from runner.errors import BrokenOff, CannotStart, Interrupted, UsageError
 from runner.settings import Settings, read
 
 _composed: list[tuple[DictConfig, list[str]]] = []
 
 
 def main() -> None:
-    """Train as the command line says. Exits 0; 1 if this machine or its files lack something; 2 if the command line
-    cannot be right; 130 after Ctrl-C.
+    """Train as the command line says.
+
+    Exits 0; 1 if this machine or its files lack something, or training went wrong; 2 if the command line cannot be
+    right; 128 plus the number of a signal that ended the run, after a checkpoint: 130 for Ctrl-C.
     """
     try:
         sys.exit(_run())
     except UsageError as error:
         _fail(str(error), status=2)
-    except CannotStart as error:
+    except Interrupted as end:
+        _fail(f"\n{end}", status=end.status)
+    except (CannotStart, BrokenOff) as error:
         _fail(f"error: {error}", status=1)
     except KeyboardInterrupt:
-        _fail("\nstopped by Ctrl-C", status=130)
+        _fail("\nstopped by Ctrl-C before the first step", status=130)
 
 
 def _run() -> int:

@@ -29,6 +29,10 @@ class TrainingOrder:
         self._epoch = -1
         self._starts = torch.empty(0, dtype=torch.int64)
 
+    def epoch(self, position: int) -> int:
+        """Which one `position` belongs to, from 0."""
+        return position // self._windows
+
     def batch(self, position: int, count: int) -> tuple[Tensor, Tensor]:
         """The sequences at `position` to `position + count - 1`: inputs and targets, int64 [count, length] each."""
         starts = torch.tensor([self._start(position + index) for index in range(count)])
@@ -51,9 +55,12 @@ def _mix(*numbers: int) -> int:
     return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=4).digest(), "big")
 
 
-def rank_position(step: int, rank: int, world_size: int, count: int) -> int:
-    """Where `rank`'s share of micro-step `step` starts, when every rank takes `count` sequences."""
-    return (step * world_size + rank) * count
+def rank_position(done: int, step: int, rank: int, world_size: int, count: int) -> int:
+    """Where `rank`'s share of micro-step `step` starts, when every rank takes `count` sequences.
+
+    `done`: sequences that were taken, by all ranks together, before micro-step 0.
+    """
+    return done + (step * world_size + rank) * count
 
 
 def consecutive(tokens: Tensor, length: int) -> tuple[Tensor, Tensor]:

@@ -11,10 +11,11 @@ import contextlib
 import io
 import logging
 import os
+import shutil
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, distributed, nn
@@ -35,6 +36,7 @@ import deepspeed  # noqa: E402
 from deepspeed.accelerator import get_accelerator  # noqa: E402
 
 Batch = tuple[Tensor, Tensor]
+T = TypeVar("T")
 
 _accelerator = cast(Any, get_accelerator())
 
@@ -71,27 +73,46 @@ def disconnect() -> None:
         distributed.destroy_process_group()
 
 
-def share(text: str) -> str:
+def share(value: T) -> T:
     """What rank 0 says, on all ranks."""
-    told: list[str] = [text]
+    told: list[T] = [value]
     distributed.broadcast_object_list(told, src=0)
     return told[0]
 
 
-def zero_init(ds_config: Path, *, enabled: bool) -> contextlib.AbstractContextManager[Any]:
+def tell_all(value: T) -> list[T]:
+    """What every rank says, in the order of the ranks, on all of them."""
+    told = cast("list[T]", [None] * distributed.get_world_size())
+    distributed.all_gather_object(told, value)
+    return told
+
+
+def random_state() -> Tensor:
+    """Of the accelerator's generator."""
+    return cast(Tensor, _accelerator.get_rng_state())
+
+
+def set_random_state(state: Tensor) -> None:
+    """Of the accelerator's generator."""
+    _accelerator.set_rng_state(state)
+
+
+def zero_init(ds_config: Mapping[str, Any], *, enabled: bool) -> contextlib.AbstractContextManager[Any]:
     """A context in which modules are sharded as soon as they are constructed, as `ds_config` asks."""
-    return deepspeed.zero.Init(config_dict_or_path=str(ds_config), enabled=enabled)
+    return deepspeed.zero.Init(config_dict_or_path=dict(ds_config), enabled=enabled)
 
 
 class Engine:
     """A model under the optimizer, schedule, precision and sharding of a ds_config.
 
-    `deepspeed`: the engine of DeepSpeed itself. `micro_batch_size`: sequences that one rank takes at a time.
-    `accumulation_steps`: micro-batches that make up one optimizer step.
+    `deepspeed`: the engine of DeepSpeed itself. `fp16`: whether steps are skipped where gradients overflow.
+    `micro_batch_size`: sequences that one rank takes at a time. `accumulation_steps`: micro-batches that make up one
+    optimizer step.
     """
 
-    def __init__(self, model: nn.Module, ds_config: Path) -> None:
-        self.deepspeed: Any = deepspeed.initialize(model=model, config=str(ds_config))[0]
+    def __init__(self, model: nn.Module, ds_config: Mapping[str, Any]) -> None:
+        self.deepspeed: Any = deepspeed.initialize(model=model, config=dict(ds_config))[0]
+        self.fp16 = bool(self.deepspeed.fp16_enabled())
         self.micro_batch_size = int(self.deepspeed.train_micro_batch_size_per_gpu())
         self.accumulation_steps = int(self.deepspeed.gradient_accumulation_steps())
         self._device: torch.device = self.deepspeed.device
@@ -101,20 +122,56 @@ class Engine:
         """The learning rate of the next optimizer step."""
         return float(self.deepspeed.get_lr()[0])
 
-    def train(self, batches: Iterable[Batch]) -> Tensor:
-        """One optimizer step on `accumulation_steps` micro-batches; this rank's mean loss, float32 [].
+    @property
+    def skipped_steps(self) -> int:
+        """How many optimizer steps were left out because gradients overflowed."""
+        return int(self.deepspeed.skipped_steps)
 
-        A batch is inputs and targets, int64 [micro batch, length] each.
+    @property
+    def gradient_norm(self) -> float | None:
+        """Of the last optimizer step, before clipping; none where DeepSpeed does not work it out."""
+        norm = self.deepspeed.get_global_grad_norm()
+        return None if norm is None else float(norm)
+
+    def train(self, batches: Sequence[Batch], before_update: Callable[[Tensor], None]) -> None:
+        """One optimizer step on `accumulation_steps` micro-batches.
+
+        A batch is inputs and targets, int64 [micro batch, length] each. `before_update` is given this rank's mean
+        loss, float32 [], while no weight has changed yet, and may raise.
         """
         self.deepspeed.train()
         total = torch.zeros((), device=self._device)
-        for inputs, targets in batches:
+        for index, (inputs, targets) in enumerate(batches, 1):
             loss = self.deepspeed(inputs.to(self._device), targets.to(self._device))
+            total += loss.detach()
+            if index == len(batches):
+                before_update(total / self.accumulation_steps)
             # Both for every micro-batch: DeepSpeed itself counts up to the accumulation boundary.
             self.deepspeed.backward(loss)
             self.deepspeed.step()
-            total += loss.detach()
-        return total / self.accumulation_steps
+
+    def save(self, directory: Path, state: dict[str, Any]) -> str | None:
+        """Write DeepSpeed's files and `state` to `directory`, all ranks together; returns what went wrong here."""
+        writer = _Writer(self.deepspeed.checkpoint_engine)
+        self.deepspeed.checkpoint_engine = writer
+        try:
+            self.deepspeed.save_checkpoint(
+                str(directory.parent), tag=directory.name, client_state=state, save_latest=False
+            )
+        except OSError as error:
+            # From one of the copies that follow the shards; the others wait in the barrier at the end.
+            writer.fault = writer.fault or f"{error.filename}: {error.strerror}"
+            distributed.barrier()
+        finally:
+            self.deepspeed.checkpoint_engine = writer.inner
+        return writer.fault
+
+    def load(self, directory: Path) -> dict[str, Any]:
+        """Restore everything that DeepSpeed saved in `directory`, all ranks together; returns the state beside it."""
+        path, state = self.deepspeed.load_checkpoint(str(directory.parent), tag=directory.name)
+        if path is None:
+            raise RuntimeError(f"DeepSpeed found no checkpoint in {directory}")
+        return cast("dict[str, Any]", state)
 
     @torch.no_grad()
     def loss(self, batch: Batch) -> Tensor:
@@ -130,6 +187,41 @@ class Engine:
         numbers = numbers.to(self._device, torch.float32)
         distributed.all_reduce(numbers)
         return cast("list[float]", numbers.tolist())
+
+
+class _Writer:
+    """DeepSpeed's writer of files, except that it notes a failure instead of raising it.
+
+    A rank that left `save_checkpoint` early would leave the others waiting for it there.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.fault: str | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def makedirs(self, path: str, exist_ok: bool = False) -> None:
+        self._try(path, lambda: self.inner.makedirs(path, exist_ok=exist_ok))
+
+    def save(self, state_dict: Any, path: str) -> None:
+        self._try(path, lambda: self.inner.save(state_dict, path))
+
+    def _try(self, path: str, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except (OSError, RuntimeError) as error:
+            # torch reports a full disk as a RuntimeError about its own container.
+            reason = error.strerror if isinstance(error, OSError) else _full(path) or str(error).splitlines()[0]
+            self.fault = self.fault or f"{path}: {reason}"
+
+
+def _full(path: str) -> str | None:
+    try:
+        return "No space left on device" if shutil.disk_usage(Path(path).parent).free < 1 << 20 else None
+    except OSError:
+        return None
 
 
 def _unlink_shared_buffer(place: Place) -> None:

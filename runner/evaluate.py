@@ -19,7 +19,7 @@ def held_out_loss(engine: Engine, tokens: Tensor, length: int, place: Place) -> 
     size = engine.micro_batch_size
     total, seen = torch.zeros(()), 0
     for step in range(-(-len(inputs) // (size * place.world_size))):
-        start = rank_position(step, place.rank, place.world_size, size)
+        start = rank_position(0, step, place.rank, place.world_size, size)
         count = min(size, max(0, len(inputs) - start))
         # A rank without a share left computes along all the same: at stage 3 a forward pass takes all ranks.
         share = slice(start, start + count) if count else slice(0, 1)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-import torch
-
-from dsconf import DeepSpeedConfig
-from runner import checkpoint, engine, ops, run_dir, zero_init
-from runner.data import TrainingOrder, as_tokens, rank_position
+from dsconf import DeepSpeedConfig, atomic
+from runner import engine, ops, run_dir, zero_init
+from runner.checkpoint import changes, random_state
+from runner.checkpoint.load import load
+from runner.checkpoint.manifest import Manifest
+from runner.checkpoint.shelf import FOLDER, Found, Shelf
+from runner.data import TrainingOrder, as_tokens
 from runner.ds_config import stage
 from runner.engine import Engine
 from runner.environment import Place
-from runner.evaluate import bigram_loss, held_out_loss
+from runner.evaluate import bigram_loss
+from runner.fit import Fit
 from runner.metrics import Metrics
 from runner.model.gpt import GPT, count_parameters
-from runner.progress import Clock, Progress, duration
+from runner.progress import Progress
 from runner.settings import Settings
 from runner.text import Text
 
@@ -31,34 +37,85 @@ class Summary:
     bigram_loss: float
 
 
-def run(settings: Settings, config: DeepSpeedConfig, text: Text, place: Place) -> Summary:
-    """Train on `text` under `config`, which must be for `place.world_size` processes."""
+def run(settings: Settings, config: DeepSpeedConfig, text: Text, place: Place, found: Found | None) -> Summary:
+    """Train on `text` under `config`, which must be for `place.world_size` processes.
+
+    `found`: the checkpoint to go on from; what rank 0 says of it counts.
+    """
     progress = Progress(leads=place.leads)
     document = config.to_dict()
     engine.refuse_unsupported_precision(document)
     ops.load(document, progress.say)
     engine.connect(place)
-    directory = Path(engine.share(str(run_dir.create(settings, config)) if place.leads else ""))
+    claimed = run_dir.claim(settings) if place.leads else None
+    locks = [claimed[1]] if claimed else []
+    directory = engine.share(claimed[0] if claimed else Path())
+    found = engine.share(found)
+    if place.leads:
+        run_dir.describe(directory, settings, config)
     metrics = Metrics(directory / run_dir.METRICS if place.leads else None)
 
-    torch.manual_seed(settings.training.seed)  # pyright: ignore[reportUnknownMemberType]
-    model = _build(settings, config, place, directory / run_dir.DS_CONFIG, progress)
-    trained = Engine(model, directory / run_dir.DS_CONFIG)
+    random_state.seed(settings.training.seed)
+    model = _build(settings, config, place, document, progress)
+    trained = Engine(model, document)
+    start, state = _start(settings, config, place, trained, found, progress)
+    metrics.rewind(start.step)
+    if place.leads and found is not None and found.directory.parent == directory / FOLDER:
+        Shelf(directory / FOLDER).make_current(found.directory.name)
     progress.say(f"text: {text.source}; {len(text.train):,} bytes to train on, {len(text.held_out):,} held out")
 
-    held_out = as_tokens(text.held_out)
-    bigram = bigram_loss(as_tokens(text.train), held_out)
-    loss = _fit(settings, trained, as_tokens(text.train), held_out, place, metrics, progress)
-    metrics.write(step=settings.training.steps, held_out_loss=loss, bigram_loss=bigram)
+    training, length = settings.training, settings.data.sequence_length
+    tokens, held_out = as_tokens(text.train), as_tokens(text.held_out)
+    order = TrainingOrder(tokens, length, training.seed)
+    shelf = Shelf(directory / FOLDER)
+    fit = Fit(settings, trained, order, held_out, place, shelf, metrics, progress, start)
+    saved, loss = fit.run(state)
+    bigram = bigram_loss(tokens, held_out)
     progress.say(f"held-out loss {loss:.2f} nats per byte (a bigram model: {bigram:.2f})")
-
-    state = {"step": settings.training.steps, "seed": settings.training.seed}
-    saved = checkpoint.save(trained, directory / run_dir.CHECKPOINTS, state)
+    if place.leads:
+        summary = {
+            "step": training.steps,
+            "held_out_loss": loss,
+            "bigram_loss": bigram,
+            "checkpoint": saved.relative_to(directory).as_posix(),
+        }
+        atomic.write_text(directory / run_dir.SUMMARY, json.dumps(summary, indent=2) + "\n")
     progress.say(f"everything is in {directory}; the checkpoint is {saved.relative_to(directory)}")
+    locks.clear()
     return Summary(directory, saved, loss, bigram)
 
 
-def _build(settings: Settings, config: DeepSpeedConfig, place: Place, ds_config: Path, progress: Progress) -> GPT:
+def _start(
+    settings: Settings, config: DeepSpeedConfig, place: Place, trained: Engine, found: Found | None, progress: Progress
+) -> tuple[Manifest, dict[str, Any]]:
+    """Where the run stands, and its own state: those of the checkpoint, or of a beginning."""
+    record = changes.record(settings, config)
+    fresh = Manifest(
+        step=0,
+        epoch=0,
+        samples=0,
+        tokens=0,
+        held_out_loss=None,
+        world_size=place.world_size,
+        stage=stage(config),
+        versions={name: version(name) for name in ("torch", "deepspeed")},
+        settings=record,
+    )
+    if found is None:
+        return fresh, {}
+    for fault in found.passed_over:
+        progress.say(f"passed over a damaged checkpoint: {fault}")
+    state = load(trained, found.directory, place)
+    progress.say(f"goes on after step {found.manifest.step}, from {found.directory}")
+    for change in changes.compare(found.manifest.settings, record):
+        progress.say(f"  changed since then: {change}")
+    reached = {name: state[name] for name in ("step", "epoch", "samples", "tokens")}
+    return fresh.model_copy(update=reached), state
+
+
+def _build(
+    settings: Settings, config: DeepSpeedConfig, place: Place, document: dict[str, Any], progress: Progress
+) -> GPT:
     zero = config.zero_optimization
     parameters = count_parameters(settings.model)
     decision = zero_init.decide(
@@ -75,41 +132,5 @@ def _build(settings: Settings, config: DeepSpeedConfig, place: Place, ds_config:
         f"{processes} on {engine.accelerator()}"
     )
     progress.say(f"zero.Init: {'yes' if decision.use else 'no'} ({decision.why})")
-    with engine.zero_init(ds_config, enabled=decision.use):
+    with engine.zero_init(document, enabled=decision.use):
         return GPT(settings.model)
-
-
-def _fit(
-    settings: Settings,
-    trained: Engine,
-    train: torch.Tensor,
-    held_out: torch.Tensor,
-    place: Place,
-    metrics: Metrics,
-    progress: Progress,
-) -> float:
-    """All steps; the loss on `held_out` after the last."""
-    training, length = settings.training, settings.data.sequence_length
-    order = TrainingOrder(train, length, training.seed)
-    size, accumulation = trained.micro_batch_size, trained.accumulation_steps
-    clock = Clock()
-    for step in range(1, training.steps + 1):
-        last, lr = step == training.steps, trained.lr
-        clock.start()
-        micro_steps = range((step - 1) * accumulation, step * accumulation)
-        positions = (rank_position(micro, place.rank, place.world_size, size) for micro in micro_steps)
-        own_loss = trained.train(order.batch(position, size) for position in positions)
-        clock.stop(accumulation * place.world_size * size * length)
-        if last or step % training.log_every == 0:
-            loss = trained.sum_over_ranks(own_loss)[0] / place.world_size
-            rate = clock.rate()
-            metrics.write(step=step, loss=loss, lr=lr, tokens_per_second=rate)
-            left = duration(clock.seconds / step * (training.steps - step))
-            progress.step(
-                f"step {step}/{training.steps}  loss {loss:.3f}  lr {lr:.2e}  {rate:,.0f} tokens/s  {left} left"
-            )
-        if not last and training.eval_every and step % training.eval_every == 0:
-            loss = held_out_loss(trained, held_out, length, place)
-            metrics.write(step=step, held_out_loss=loss)
-            progress.say(f"step {step}/{training.steps}  held-out loss {loss:.3f}")
-    return held_out_loss(trained, held_out, length, place)

@@ -7,40 +7,56 @@ from pathlib import Path
 
 import yaml
 
-from dsconf import DeepSpeedConfig
+from dsconf import DeepSpeedConfig, atomic
 from runner.errors import CannotStart
+from runner.lock import Lock
 from runner.settings import Settings
 
 DS_CONFIG = "ds_config.json"
 SETTINGS = "settings.yaml"
 OVERRIDES = "overrides.txt"
 METRICS = "metrics.jsonl"
-CHECKPOINTS = "checkpoints"
+SUMMARY = "summary.json"
 
 
 def refuse_used(path: Path | None) -> None:
     """Raise CannotStart if the directory that was asked for has something in it."""
     if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise CannotStart(f"run_dir: {path} exists and is not empty; a run never writes over an older one")
+        raise CannotStart(
+            f"run_dir: {path} exists and is not empty; a run never writes over an older one. To go on with that one: "
+            f"resume=auto"
+        )
 
 
-def create(settings: Settings, config: DeepSpeedConfig) -> Path:
-    """Make the directory and write down in it what the run is. For the leading process only.
+def refuse_foreign(path: Path) -> None:
+    """Raise CannotStart if the directory has something in it that is not a run."""
+    if not (path / SETTINGS).is_file():
+        refuse_used(path)
+
+
+def claim(settings: Settings) -> tuple[Path, Lock]:
+    """Make the directory and keep other runs out of it as long as the lock lives. For the leading process only.
 
     The place is `settings.run_dir`, or else a new `runs/<date_time>_<presets>`. Returns an absolute path; raises
-    CannotStart if it cannot be made.
+    CannotStart if it cannot be made, or belongs to another run.
     """
-    refuse_used(settings.run_dir)
     try:
         path = (_make_new(settings.presets) if settings.run_dir is None else _make(settings.run_dir)).absolute()
-        config.write(path / DS_CONFIG)
-        document = settings.model_dump(mode="json", exclude={"overrides"})
-        written = yaml.safe_dump(document, sort_keys=False)  # pyright: ignore[reportUnknownMemberType]
-        (path / SETTINGS).write_text(written, encoding="utf-8")
-        (path / OVERRIDES).write_text("".join(f"{override}\n" for override in settings.overrides), encoding="utf-8")
     except OSError as error:
         raise CannotStart(f"run_dir: cannot write to {error.filename}: {error.strerror}") from None
-    return path
+    return path, Lock(path, "run_dir")
+
+
+def describe(path: Path, settings: Settings, config: DeepSpeedConfig) -> None:
+    """Write down in the directory what the run is. Raises CannotStart."""
+    document = settings.model_dump(mode="json", exclude={"overrides"})
+    written = yaml.safe_dump(document, sort_keys=False)  # pyright: ignore[reportUnknownMemberType]
+    try:
+        config.write(path / DS_CONFIG)
+        atomic.write_text(path / SETTINGS, written)
+        atomic.write_text(path / OVERRIDES, "".join(f"{override}\n" for override in settings.overrides))
+    except OSError as error:
+        raise CannotStart(f"run_dir: cannot write to {error.filename}: {error.strerror}") from None
 
 
 def _make(path: Path) -> Path:

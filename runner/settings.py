@@ -57,12 +57,31 @@ class DataSettings(_Section):
 
 
 class TrainingSettings(_Section):
-    """How long, and how often to say so, all in optimizer steps. `eval_every` 0: only at the end."""
+    """How long, and how often to say so, all in optimizer steps. `eval_every` 0: only at the end.
+
+    `max_loss_ratio`: the run breaks off where the loss is that many times what it was at first; 0: never.
+    `max_skipped`: and where so many fp16 steps in a row were skipped because gradients overflowed.
+    """
 
     steps: Count
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     log_every: Count = 10
     eval_every: Annotated[int, Field(ge=0)] = 0
+    max_loss_ratio: Annotated[float, Field(ge=0)] = 10.0
+    max_skipped: Count = 20
+
+
+class CheckpointSettings(_Section):
+    """When to save besides the end and a signal, and what to keep.
+
+    `every`: optimizer steps; `every_minutes`: of wall-clock time; 0: not so. `keep_last`: newest checkpoints, 0: all.
+    `keep_best`: besides those, the ones of the lowest held-out loss, among those evaluated at their step.
+    """
+
+    every: Annotated[int, Field(ge=0)] = 100
+    every_minutes: Annotated[float, Field(ge=0)] = 0.0
+    keep_last: Annotated[int, Field(ge=0)] = 2
+    keep_best: Annotated[int, Field(ge=0)] = 0
 
 
 class OptimizerSettings(_Section):
@@ -83,8 +102,10 @@ class Settings(_Section):
     """Everything that `runner.train.train` needs to know.
 
     `ds_config`: what the presets say, overrides included, without optimizer and scheduler, which stand in their
-    own sections. `run_dir`: where the run writes; none: a new directory under `runs/`. `presets` and
-    `overrides`: where the settings came from, for the record.
+    own sections. `run_dir`: where the run writes; none: a new directory under `runs/`. `resume`: what to go on from:
+    `auto` (the newest sound checkpoint in `run_dir`, if there is one), `latest`, a tag such as `global_step100`, the
+    path of a run or of a checkpoint, or `never`. `presets` and `overrides`: where the settings came from, for the
+    record.
     """
 
     model: ModelSettings
@@ -92,8 +113,10 @@ class Settings(_Section):
     training: TrainingSettings
     optimizer: OptimizerSettings
     scheduler: SchedulerSettings | None = None
+    checkpoint: CheckpointSettings = CheckpointSettings()
     ds_config: dict[str, Any]
     run_dir: Path | None = None
+    resume: str = "never"
     presets: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
 

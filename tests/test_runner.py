@@ -213,8 +213,8 @@ def test_an_epoch_goes_over_every_byte_once_and_the_next_in_another_order() -> N
 def test_ranks_share_what_one_process_would_see() -> None:
     order = TrainingOrder(torch.arange(200, dtype=torch.uint8), 10, seed=0)
     for step in range(4):
-        shares = [order.batch(rank_position(step, rank, 2, 3), 3)[0] for rank in range(2)]
-        assert torch.equal(torch.cat(shares), order.batch(rank_position(step, 0, 1, 6), 6)[0])
+        shares = [order.batch(rank_position(0, step, rank, 2, 3), 3)[0] for rank in range(2)]
+        assert torch.equal(torch.cat(shares), order.batch(rank_position(0, step, 0, 1, 6), 6)[0])
 
 
 def test_held_out_sequences_are_consecutive() -> None:

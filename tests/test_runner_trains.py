@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -13,6 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+
+from runner import export
+from runner.checkpoint import manifest
+from runner.data import as_tokens, consecutive
+from runner.settings import DataSettings
+from runner.text import read
 
 ROOT = Path(__file__).resolve().parent.parent
 SMALL = ["model=tiny", "data.sequence_length=64", "training.log_every=1"]
@@ -41,6 +49,13 @@ def metrics(directory: Path) -> list[dict[str, Any]]:
 
 def training_losses(directory: Path) -> list[float]:
     return [line["loss"] for line in metrics(directory) if "loss" in line]
+
+
+def plain_loss(directory: Path, text: Path) -> float:
+    """Of an exported model on the held-out part, by torch alone."""
+    split = read(DataSettings(path=str(text), sequence_length=64))
+    with torch.no_grad():
+        return float(export.load(directory)(*consecutive(as_tokens(split.held_out), 64)))
 
 
 @pytest.fixture
@@ -101,7 +116,72 @@ def test_two_ranks_train_as_one_with_twice_the_micro_batches(tmp_path: Path, own
     assert both.stdout.count("everything is in") == 1
 
 
-def test_ctrl_c_ends_with_one_line_and_status_130(tmp_path: Path, own_text: Path) -> None:
+def test_a_run_killed_at_some_moment_goes_on_as_if_nothing_had_happened(tmp_path: Path, own_text: Path) -> None:
+    run = [
+        "runner",
+        "+preset=zero3_offload",
+        *SMALL,
+        "training.steps=12",
+        "checkpoint.every=2",
+        "checkpoint.keep_last=0",
+    ]
+    run += [f"data.path={own_text}", "ds_config.gradient_accumulation_steps=2"]
+    whole = start(tmp_path, *run, "run_dir=whole")
+    assert whole.returncode == 0, whole.stderr
+    with subprocess.Popen(
+        [sys.executable, "-m", *run, "run_dir=killed"],
+        cwd=tmp_path,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        # Step 6 is saved right after it is told of, so this often hits a checkpoint half written.
+        for line in process.stdout:
+            if line.startswith("step 6/"):
+                break
+        process.kill()
+    newest = max((tmp_path / "killed" / "checkpoints").glob("global_step[0-9]"))
+    for shard in newest.glob("*optim_states.pt"):
+        shard.write_bytes(shard.read_bytes()[:1000])
+    resumed = start(tmp_path, *run, "run_dir=killed", "resume=auto")
+    assert resumed.returncode == 0, resumed.stderr
+    assert f"{newest}" in resumed.stdout
+    assert "goes on after step" in resumed.stdout
+    assert training_losses(tmp_path / "killed") == training_losses(tmp_path / "whole")
+    last = ("held_out_loss", "checkpoint", "step")
+    ends = [json.loads((tmp_path / name / "summary.json").read_text()) for name in ("whole", "killed")]
+    assert [ends[0][name] for name in last] == [ends[1][name] for name in last]
+
+    exported = start(tmp_path, "runner.export", "whole", "-o", "plain", "--dtype", "bf16", "--shard-size", "50kB")
+    assert exported.returncode == 0, exported.stderr
+    assert len(list((tmp_path / "plain").glob("model-*.safetensors"))) > 1
+    assert plain_loss(tmp_path / "plain", own_text) == pytest.approx(ends[0]["held_out_loss"], rel=1e-5)
+
+    changed = start(tmp_path, *run, "run_dir=killed", "resume=latest", "model.width=64")
+    assert changed.returncode == 2
+    assert "model.width: 32 -> 64" in changed.stderr
+
+
+def test_a_checkpoint_that_cannot_be_written_breaks_the_run_off_and_leaves_the_last_one(
+    tmp_path: Path, own_text: Path
+) -> None:
+    # What the system does when a disk is full, but without one: no file may grow beyond 100 kB.
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    command = [sys.executable, "-m", "runner", "+preset=zero2", *SMALL, "training.steps=4", f"data.path={own_text}"]
+    done = subprocess.run(
+        [*command, "run_dir=full"], cwd=tmp_path, env=environment(), capture_output=True, text=True, preexec_fn=limit
+    )
+    assert done.returncode == 1
+    assert "the checkpoint global_step4 could not be written" in done.stderr
+    assert "there is no earlier checkpoint" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list((tmp_path / "full" / "checkpoints").glob("global_step*"))
+
+
+def test_ctrl_c_ends_with_a_checkpoint_and_status_130(tmp_path: Path, own_text: Path) -> None:
     command = [sys.executable, "-m", "runner", "+preset=zero2", *SMALL, "training.steps=100000"]
     with subprocess.Popen(
         [*command, f"data.path={own_text}"],
@@ -118,5 +198,8 @@ def test_ctrl_c_ends_with_one_line_and_status_130(tmp_path: Path, own_text: Path
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate()
     assert process.returncode == 130
-    assert errors.strip().splitlines()[-1] == "stopped by Ctrl-C"
+    assert errors.strip().splitlines()[-1].startswith("stopped by Ctrl-C after step ")
+    (checkpoint,) = (only_run(tmp_path) / "checkpoints").glob("global_step*")
+    assert str(checkpoint) in errors
+    manifest.verify(checkpoint)
     assert "Traceback" not in errors

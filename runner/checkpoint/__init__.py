@@ -1,0 +1,1 @@
+"""Checkpoints: what they hold, when one counts, which one to go on from."""

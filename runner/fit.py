@@ -1,0 +1,155 @@
+"""All optimizer steps of a run, with what happens between them: measure, evaluate, save, stop."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from runner import engine as processes
+from runner.checkpoint import random_state
+from runner.checkpoint.manifest import Manifest
+from runner.checkpoint.save import save
+from runner.checkpoint.shelf import Shelf
+from runner.data import TrainingOrder, rank_position
+from runner.engine import Engine
+from runner.environment import Place
+from runner.errors import BrokenOff, Interrupted
+from runner.evaluate import held_out_loss
+from runner.guard import Guard
+from runner.metrics import Metrics
+from runner.progress import Clock, Progress, duration
+from runner.settings import Settings
+from runner.stop import SIGNALS, Stop, elected, said
+
+
+@dataclass(slots=True)
+class Fit:
+    """`start`: of the run, or what the checkpoint says of it. `state`: the run's own state in that checkpoint."""
+
+    settings: Settings
+    engine: Engine
+    order: TrainingOrder
+    held_out: Tensor
+    place: Place
+    shelf: Shelf
+    metrics: Metrics
+    progress: Progress
+    start: Manifest
+
+    def run(self, state: dict[str, Any]) -> tuple[Path, float]:
+        """Train to the last step; returns the last checkpoint and the held-out loss there.
+
+        Raises BrokenOff if training goes wrong, and Interrupted after a signal; on all ranks alike.
+        """
+        training, engine, place = self.settings.training, self.engine, self.place
+        size, accumulation = engine.micro_batch_size, engine.accumulation_steps
+        batch = size * accumulation * place.world_size
+        now = self.start
+        guard = Guard(
+            max_loss_ratio=training.max_loss_ratio,
+            max_skipped=training.max_skipped,
+            fp16=engine.fp16,
+            first_loss=state.get("first_loss"),
+            skipped=engine.skipped_steps,
+        )
+        clock, stop, saved_at, sums = Clock(), Stop(), time.monotonic(), list[float]()
+        saved = self._directory(now.step) if self._current(now.step) else None
+        signal: int | None = None
+        try:
+            for step in range(now.step + 1, training.steps + 1):
+                last, lr = step == training.steps, engine.lr
+                clock.start()
+
+                def before_update(own_loss: Tensor, step: int = step, saved_at: float = saved_at) -> None:
+                    due = 0 < self.settings.checkpoint.every_minutes * 60 <= time.monotonic() - saved_at
+                    sums[:] = engine.sum_over_ranks(own_loss, float(due and place.leads), *stop.votes())
+                    guard.loss(step, sums[0] / place.world_size)
+
+                starts = (
+                    rank_position(now.samples, micro, place.rank, place.world_size, size)
+                    for micro in range(accumulation)
+                )
+                engine.train([self.order.batch(start, size) for start in starts], before_update)
+                guard.update(step, engine.gradient_norm, engine.skipped_steps)
+                now = now.model_copy(
+                    update={
+                        "step": step,
+                        "samples": now.samples + batch,
+                        "tokens": now.tokens + batch * self.settings.data.sequence_length,
+                        "epoch": self.order.epoch(now.samples + batch),
+                        "held_out_loss": None,
+                    }
+                )
+                clock.stop(batch * self.settings.data.sequence_length)
+                loss, signal = sums[0] / place.world_size, elected(sums[2 : 2 + len(SIGNALS)])
+                if last or signal or step % training.log_every == 0:
+                    self._report(now, loss, lr, clock)
+                if last or (training.eval_every and step % training.eval_every == 0):
+                    now = now.model_copy(update={"held_out_loss": self._evaluate(step)})
+                every = self.settings.checkpoint.every
+                if last or signal or sums[1] or (every and step % every == 0):
+                    saved = self._save(now, {"first_loss": guard.first_loss})
+                    saved_at = time.monotonic()
+                if signal and not last:
+                    break
+        except BrokenOff as error:
+            raise self._with_last_good(error) from None
+        finally:
+            stop.release()
+        if signal and now.step < training.steps:
+            raise Interrupted(
+                f"stopped by {said(signal)} after step {now.step}, which is saved "
+                f"in {saved}; to go on: resume=auto run_dir={self.shelf.directory.parent}",
+                128 + signal,
+            )
+        if now.held_out_loss is None:
+            now = now.model_copy(update={"held_out_loss": self._evaluate(now.step)})
+        if saved is None:
+            saved = self._save(now, {"first_loss": guard.first_loss})
+        return saved, now.held_out_loss or 0.0
+
+    def _report(self, now: Manifest, loss: float, lr: float, clock: Clock) -> None:
+        rate = clock.rate()
+        self.metrics.write(
+            step=now.step,
+            epoch=now.epoch,
+            loss=loss,
+            lr=lr,
+            gradient_norm=self.engine.gradient_norm,
+            tokens=now.tokens,
+            tokens_per_second=rate,
+        )
+        steps = self.settings.training.steps
+        left = duration(clock.seconds / (now.step - self.start.step) * (steps - now.step))
+        self.progress.step(f"step {now.step}/{steps}  loss {loss:.3f}  lr {lr:.2e}  {rate:,.0f} tokens/s  {left} left")
+
+    def _evaluate(self, step: int) -> float:
+        loss = held_out_loss(self.engine, self.held_out, self.settings.data.sequence_length, self.place)
+        self.metrics.write(step=step, held_out_loss=loss)
+        if step < self.settings.training.steps:
+            self.progress.say(f"step {step}/{self.settings.training.steps}  held-out loss {loss:.3f}")
+        return loss
+
+    def _save(self, now: Manifest, state: dict[str, Any]) -> Path:
+        own = {"step": now.step, "epoch": now.epoch, "samples": now.samples, "tokens": now.tokens}
+        randoms = processes.tell_all(random_state.capture())
+        saved = save(self.engine, self.shelf, now, {**state, **own, "random": randoms}, self.place)
+        if self.place.leads:
+            kept = self.settings.checkpoint
+            self.shelf.discard(keep_last=kept.keep_last, keep_best=kept.keep_best)
+        return saved
+
+    def _directory(self, step: int) -> Path:
+        return self.shelf.directory / f"global_step{step}"
+
+    def _current(self, step: int) -> bool:
+        return processes.share(self.shelf.latest == self._directory(step).name)
+
+    def _with_last_good(self, error: BrokenOff) -> BrokenOff:
+        if "last good checkpoint" in str(error) or self.shelf.latest is None:
+            return error
+        return BrokenOff(f"{error}\n  the last good checkpoint is {self.shelf.directory / self.shelf.latest}")
