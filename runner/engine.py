@@ -123,6 +123,16 @@ class Engine:
         return float(self.deepspeed.get_lr()[0])
 
     @property
+    def optimizer(self) -> Any:
+        """The innermost one, below what ZeRO wraps around it."""
+        return self.deepspeed.basic_optimizer
+
+    @property
+    def device(self) -> torch.device:
+        """Where this rank computes."""
+        return self._device
+
+    @property
     def skipped_steps(self) -> int:
         """How many optimizer steps were left out because gradients overflowed."""
         return int(self.deepspeed.skipped_steps)
