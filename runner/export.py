@@ -34,12 +34,12 @@ def main() -> None:
     parser.add_argument("checkpoint", help="a checkpoint, or a run: then its latest one")
     parser.add_argument("-o", "--output", required=True, type=Path, help="a directory, new or empty")
     parser.add_argument("--dtype", choices=sorted(TYPES), default="fp32", help="of the weights (default: fp32)")
-    parser.add_argument("--shard-size", default="5GB", help="the most bytes in one file (default: 5GB)")
+    parser.add_argument("--shard-size", default="4GiB", help="the most bytes in one file (default: 4GiB)")
     arguments = parser.parse_args()
     try:
         size = read_value(arguments.shard_size)
         if not isinstance(size, int) or size < 1:
-            raise UsageError(f"error: --shard-size: {arguments.shard_size} is no size such as 5GB or 500M")
+            raise UsageError(f"error: --shard-size: {arguments.shard_size} is no size such as 4GiB or 500M")
         files = export(arguments.checkpoint, arguments.output, dtype=arguments.dtype, shard_size=size)
     except UsageError as error:
         print(error, file=sys.stderr)

@@ -153,7 +153,7 @@ def test_a_run_killed_at_some_moment_goes_on_as_if_nothing_had_happened(tmp_path
     ends = [json.loads((tmp_path / name / "summary.json").read_text()) for name in ("whole", "killed")]
     assert [ends[0][name] for name in last] == [ends[1][name] for name in last]
 
-    exported = start(tmp_path, "runner.export", "whole", "-o", "plain", "--dtype", "bf16", "--shard-size", "50kB")
+    exported = start(tmp_path, "runner.export", "whole", "-o", "plain", "--dtype", "bf16", "--shard-size", "50000")
     assert exported.returncode == 0, exported.stderr
     assert len(list((tmp_path / "plain").glob("model-*.safetensors"))) > 1
     assert plain_loss(tmp_path / "plain", own_text) == pytest.approx(ends[0]["held_out_loss"], rel=1e-5)

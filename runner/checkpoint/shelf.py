@@ -116,7 +116,7 @@ def find(resume: str, run_dir: Path | None) -> Found | None:
     """
     if resume == "never":
         return None
-    shelf = None if run_dir is None else Shelf(run_dir / FOLDER)
+    shelf = None if run_dir is None else Shelf(run_dir.absolute() / FOLDER)
     path = Path(resume).expanduser()
     if resume == "auto" or resume == LATEST or (_TAG.fullmatch(resume) and not path.is_dir()):
         if shelf is None:
