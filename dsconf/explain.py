@@ -105,7 +105,8 @@ def evidence(rule: Rule) -> str:
         return "the source of the program that reads the file first"
     if not rule.shown:
         said = f" (`{rule.says}`)" if rule.says else ""
-        return f"the source of DeepSpeed {rule.context.release}{said}; one machine without a GPU cannot show it"
+        reason = "one machine without a GPU" if rule.context.release == DEEPSPEED else f"DeepSpeed {DEEPSPEED}"
+        return f"the source of DeepSpeed {rule.context.release}{said}; {reason} cannot show it"
     seen = {
         "refused": f"stops at {rule.phase}: `{rule.says}`",
         "hangs": "hangs",

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     explanation="""At the top level and in blocks that are plain dicts an older DeepSpeed never looks at a key that
     came later: the setting has no effect and nobody says so. In the blocks that it reads with Pydantic it refuses the
     key.""",
-    source="runtime/config.py:482",
+    source="runtime/config.py:754",
     bad={"gradient_allreduce_op": "sum"},
     good={"prescale_gradients": True},
-    context=Context(deepspeed=("0.18.9",)),
+    context=Context(deepspeed=("0.17.6",)),
     mutes=True,
     shown=False,
 )
@@ -69,7 +69,7 @@ def key_of_later_release(bound: Bound, context: Context) -> Iterator[Finding]:
     summary="A number with a fraction for a whole number, which an older DeepSpeed cuts off.",
     explanation="""Up to 0.14.5 DeepSpeed takes 15099494.4 for 15099494, silently. From 0.15.0 on it refuses the
     file.""",
-    source="runtime/config_utils.py:54",
+    source="pydantic_v1.py:14",
     bad={"zero_optimization": {"stage": 2, "reduce_bucket_size": 15099494.4}},
     good={"zero_optimization": {"stage": 2, "reduce_bucket_size": 15099494}},
     context=Context(deepspeed=("0.14.5",)),
@@ -99,11 +99,12 @@ def fraction_cut_off(bound: Bound, context: Context) -> Iterator[Finding]:
     "error",
     "refused",
     phase="load",
+    says="'FP16_Optimizer' object has no attribute 'dp_process_group'",
     reads=("zero_optimization.stage", "bf16.enabled"),
     summary="bf16 without ZeRO, on a release that cannot load its own checkpoints then.",
     explanation="""From 0.17.1 to 0.17.6 DeepSpeed trains in bf16 at stage 0 and saves, but loading the checkpoint
     fails: it looks for ZeRO's files where there are none.""",
-    source="runtime/engine.py:1745",
+    source="runtime/engine.py:3108",
     bad={"bf16": {"enabled": True}},
     good={"bf16": {"enabled": True}, "zero_optimization": {"stage": 1}},
     context=Context(deepspeed=("0.17.6",)),
