@@ -1,0 +1,49 @@
+"""Stage 0: every rank holds everything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dsconf.memory.account import ALWAYS, STEPPED, Item
+from dsconf.memory.machine import World
+from dsconf.memory.model import Model
+from dsconf.memory.settings import Settings
+
+_FUSED = "runtime/fp16/fused_optimizer.py"
+_UNFUSED = "runtime/fp16/unfused_optimizer.py"
+#: Elements that the engine averages at a time.
+_REDUCED_AT_ONCE = 500_000_000
+
+
+def items(settings: Settings, model: Model, world: World) -> Iterator[Item]:
+    """What a rank holds.
+
+    Source: runtime/engine.py:2294 (which wrapper), 3795 (averaging).
+    """
+    width, trained = settings.model_bytes, model.trainable_count
+    yield Item("parameters", "accelerator", width * model.count, ("layout", "masters", *ALWAYS), "runtime/engine.py:2093")
+    gradients = ("backward", "norm", "step") if settings.low_precision else ("backward", "norm", "step")
+    yield Item("gradients", "accelerator", width * trained, gradients, "runtime/engine.py:3795")
+    if world.ranks > 1:
+        at_once = min(trained, _REDUCED_AT_ONCE)
+        yield Item("communication buckets", "accelerator", width * at_once, ("backward",), "runtime/engine.py:3795")
+    states = settings.states_bytes * trained
+    if not settings.low_precision:
+        moments = ALWAYS if settings.states_at_once else STEPPED
+        yield Item("optimizer states", "accelerator", states, moments, "torch/optim")
+        return
+    source = f"{_FUSED}:89" if settings.fused else f"{_UNFUSED}:78"
+    yield Item("master parameters", "accelerator", 4 * trained, ("masters", *ALWAYS), source)
+    # A first step on zeros makes the states while the engine is built.
+    moments = ("masters", *ALWAYS)
+    yield Item("optimizer states", "accelerator", states, moments, f"{_FUSED}:125")
+    if settings.trial_states_bytes:
+        kept = settings.trial_states_bytes * trained
+        yield Item("optimizer states", "accelerator", kept, ("layout", "masters", *ALWAYS), "runtime/engine.py:2353")
+    if settings.fused:
+        yield Item("temporaries", "accelerator", 2 * width * trained, ("layout",), f"{_FUSED}:94")
+        yield Item("temporaries", "accelerator", 4 * trained, ("masters",), f"{_FUSED}:125")
+        yield Item("temporaries", "accelerator", width * trained, ("norm", "step"), f"{_FUSED}:171")
+    else:
+        yield Item("temporaries", "accelerator", 4 * trained, ("masters",), f"{_UNFUSED}:78")
+        yield Item("gradients", "accelerator", 4 * trained, ("step",), f"{_UNFUSED}:158")
