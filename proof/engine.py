@@ -44,7 +44,8 @@ class Verdict:
     """What the engine did. `phase` is the one that failed, or `done`; `hung` when it had to be killed.
 
     `losses` holds the loss of each forward pass of rank 0 and `weights` a digest of its weights after the last step.
-    `unread` holds the paths of the keys that rank 0 never looked up, the outermost ones.
+    `unread` holds the paths of the keys that rank 0 never looked up, the outermost ones. `measured` holds what
+    `proof.memory` found on each rank, in bytes.
     """
 
     phase: Phase
@@ -54,6 +55,7 @@ class Verdict:
     losses: tuple[float, ...] = ()
     weights: str = ""
     unread: tuple[KeyPath, ...] = ()
+    measured: tuple[Mapping[str, int], ...] = ()
     log: str = field(default="", repr=False)
 
     @property
@@ -92,6 +94,10 @@ class Request:
     until: Phase = "done"
     timeout: float = 60.0
 
+    def rank(self, file: Path) -> Verdict:
+        """Run one rank of it, in a process of that rank's own."""
+        return _Rank(file, self).verdict()
+
 
 class Engine:
     """The process that has DeepSpeed loaded; a context manager. Ops are compiled the first time."""
@@ -117,10 +123,14 @@ class Engine:
         Raises:
             RuntimeError: the process could not load DeepSpeed or its ops.
         """
+        return self.ask(Request(text, **how))
+
+    def ask(self, request: Request) -> Verdict:
+        """The same for a request of any kind."""
         if self._process.stdin is None or self._process.stdout is None or self._process.stderr is None:
             raise RuntimeError("the engine's process has no pipes")
         try:
-            pickle.dump(Request(text, **how), self._process.stdin)
+            pickle.dump(request, self._process.stdin)
             self._process.stdin.flush()
             return pickle.load(self._process.stdout)
         except (EOFError, BrokenPipeError):
@@ -242,7 +252,7 @@ def _child(writer: int, file: Path, rank: int, port: int, request: Request) -> N
             CROSS_SIZE="1",
             CROSS_RANK="0",
         )
-        verdict = _Rank(file, request).verdict()
+        verdict = request.rank(file)
         payload = pickle.dumps(verdict)
         os.write(writer, struct.pack("<I", len(payload)))
         view = memoryview(payload)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from dsconf import __version__
-from dsconf.cli import compile, completion, explain, lsp, presets, resolve, schema, upgrade, validate
+from dsconf.cli import compile, completion, explain, lsp, plan, presets, resolve, schema, upgrade, validate
 from dsconf.cli.options import OK
 
 _EXAMPLES = """\
@@ -20,9 +20,10 @@ examples:
   dsconf explain reduce_bucket_size               what a key means
   dsconf compile zero3_offload -o ds_config.json  write a checked file
   dsconf compile zero2,fp16 train_micro_batch_size_per_gpu=4
+  dsconf plan --params 7e9 --gpus-per-node 8 --gpu-memory 80GiB --host-memory 1TiB
 """
 
-_COMMANDS = (validate, explain, presets, compile, schema, resolve, upgrade, completion, lsp)
+_COMMANDS = (validate, explain, presets, compile, plan, schema, resolve, upgrade, completion, lsp)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -103,6 +103,19 @@ def context(options: argparse.Namespace) -> Context | str:
         reader=options.reader,
         **facts,
     )
+    if hasattr(options, "gpu_memory"):
+        from dsconf.cli.memory import described_model
+        from dsconf.memory.model import ModelError
+
+        try:
+            model = described_model(options)
+        except ModelError as error:
+            return str(error)
+        if model is None and (options.gpu_memory or options.host_memory):
+            return "memory is judged for a model; add --params 7e9 or --model DIR"
+        context = replace(
+            context, model=model, gpu_memory_bytes=options.gpu_memory, host_memory_bytes=options.host_memory
+        )
     name: str | None = options.training_args
     if name is None:
         return context

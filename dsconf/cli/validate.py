@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsconf.cli.launch import add_launch, launched
+from dsconf.cli.memory import add_memory, add_model
 from dsconf.cli.options import FAILED, FINDINGS, OK, add_color, add_context, complain, context, style
 from dsconf.cli.progress import Progress
 
@@ -69,6 +70,9 @@ def register(commands: Commands) -> None:
     parser.add_argument("--diff", action="store_true", help="show what --fix would change, and write nothing")
     add_context(parser)
     add_launch(parser)
+    memory = parser.add_argument_group("memory", "whether a model fits; give --world-size too")
+    add_model(memory)
+    add_memory(memory)
     add_color(parser)
     parser.set_defaults(command=_run)
 

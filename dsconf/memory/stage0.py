@@ -22,8 +22,9 @@ def items(settings: Settings, model: Model, world: World) -> Iterator[Item]:
     """
     width, trained = settings.model_bytes, model.trainable_count
     yield Item("parameters", "accelerator", width * model.count, ("layout", "masters", *ALWAYS), "runtime/engine.py:2093")
-    gradients = ("backward", "norm", "step") if settings.low_precision else ("backward", "norm", "step")
-    yield Item("gradients", "accelerator", width * trained, gradients, "runtime/engine.py:3795")
+    # Under the fused wrapper the step lets go of them before it updates.
+    alive = ("backward", "norm", *(() if settings.low_precision and settings.fused else ("step",)))
+    yield Item("gradients", "accelerator", width * trained, alive, "runtime/engine.py:3795")
     if world.ranks > 1:
         at_once = min(trained, _REDUCED_AT_ONCE)
         yield Item("communication buckets", "accelerator", width * at_once, ("backward",), "runtime/engine.py:3795")
@@ -43,7 +44,10 @@ def items(settings: Settings, model: Model, world: World) -> Iterator[Item]:
     if settings.fused:
         yield Item("temporaries", "accelerator", 2 * width * trained, ("layout",), f"{_FUSED}:94")
         yield Item("temporaries", "accelerator", 4 * trained, ("masters",), f"{_FUSED}:125")
-        yield Item("temporaries", "accelerator", width * trained, ("norm", "step"), f"{_FUSED}:171")
+        # Each gradient is cast to fp32, and only then are all of them made one tensor.
+        yield Item("temporaries", "accelerator", 8 * trained, ("norm",), f"{_FUSED}:286")
+        yield Item("gradients", "accelerator", 4 * trained, ("step",), f"{_FUSED}:286")
     else:
         yield Item("temporaries", "accelerator", 4 * trained, ("masters",), f"{_UNFUSED}:78")
         yield Item("gradients", "accelerator", 4 * trained, ("step",), f"{_UNFUSED}:158")
+        yield Item("temporaries", "accelerator", (width + 4) * trained, ("norm",), f"{_UNFUSED}:153")

@@ -128,8 +128,9 @@ def _offloaded(
         yield Item("gradients", "accelerator", (4 if compact else width) * trained, ("backward",), f"{_ZERO}:1234")
     else:
         yield Item("temporaries", "accelerator", width * model.largest_trainable, ("backward",), f"{_ZERO}:1443")
+    # Norms are taken while gradients arrive.
+    yield Item("temporaries", "accelerator", 8 * model.largest_trainable, ("backward",), f"{_ZERO}:1866")
     yield from _buckets(settings, trained, width, ranks)
-    yield Item("temporaries", "accelerator", 8 * model.largest_trainable, ("norm",), f"{_ZERO}:2684")
 
 
 def _buckets(settings: Settings, trained: int, width: int, ranks: int) -> Iterator[Item]:

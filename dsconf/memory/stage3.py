@@ -50,6 +50,8 @@ def _parameters(
         spike = 2 * width * model.largest_module
         yield Item("parameters", "accelerator", held, ("build", "layout"), f"{_INIT}:1232")
         yield Item("temporaries", "accelerator", spike, ("build",), f"{_INIT}:1232")
+        # The last tensors that were cut are alive until Python collects its garbage.
+        yield Item("temporaries", "accelerator", spike // 2, ("layout", "masters"), f"{_INIT}:1232")
         yield Item("parameters", "pageable", width * (part + frozen) - held, ("build", "layout"), f"{_INIT}:1232")
     else:
         yield Item("parameters", "accelerator", width * model.count, ("layout",), "runtime/engine.py:2093")
@@ -128,9 +130,10 @@ def _optimizer(settings: Settings, model: Model, ranks: int, parts: Sequence[int
         yield Item("optimizer states", "accelerator", kept, ("layout", *_BUILT), "runtime/engine.py:2353")
     pinned: Place = "pinned" if getattr(zero.offload_optimizer, "pin_memory", False) else "pageable"
     buffer: Place = "accelerator" if device == "none" else pinned
-    yield Item("gradients", buffer, settings.gradient_bytes * part, _BUILT, f"{_ZERO}:791")
+    yield Item("gradients", buffer, settings.gradient_bytes * part, ALWAYS, f"{_ZERO}:791")
+    home: Place = "accelerator" if device == "none" else "pageable"
+    yield Item("temporaries", home, master * largest, ("masters",), f"{_ZERO}:1306")
     if device == "none":
-        yield Item("temporaries", "accelerator", 4 * largest, ("masters",), f"{_ZERO}:1306")
         cast = (settings.gradient_bytes if settings.gradient_bytes != 4 else 0) + 4
         yield Item("temporaries", "accelerator", cast * largest, ("step",), f"{_ZERO}:2683")
     else:
@@ -167,11 +170,11 @@ def _communication(settings: Settings, model: Model, ranks: int) -> Iterator[Ite
     zero, width = settings.zero, settings.model_bytes
     if zero.contiguous_gradients:
         bucket = (6 if settings.autocast else settings.communication_bytes) * settings.reduce_bucket
-        yield Item("communication buckets", "accelerator", bucket, _BUILT, f"{_ZERO}:470")
+        yield Item("communication buckets", "accelerator", bucket, ALWAYS, f"{_ZERO}:470")
     sent = settings.communication_bytes * min(settings.reduce_bucket, model.trainable_count)
     yield Item("communication buckets", "accelerator", sent, ("backward",), "runtime/comm/coalesced_collectives.py:107")
     gradient = width * (model.largest_module if model.trainable_count else 0)
-    yield Item("temporaries", "accelerator", gradient, ("backward",), f"{_ZERO}:1443")
+    yield Item("temporaries", "accelerator", gradient, ("backward",), f"{_ZERO}:1469")
     yield Item("temporaries", "accelerator", 8 * -(-model.largest_trainable // ranks), ("norm",), f"{_ZERO}:2457")
     if ranks == 1 and settings.param_device == "none":
         return
@@ -179,8 +182,10 @@ def _communication(settings: Settings, model: Model, ranks: int) -> Iterator[Ite
     yield Item("persistent parameters", "accelerator", width * persistent, STEPPED, "runtime/zero/parameter_offload.py:317")
     live = live_elements(settings, model)
     yield Item("gathered parameters", "accelerator", width * max(0, live - persistent), ("backward",), f"{_FETCH}:634")
+    # A fetch holds what arrives and the tensors that are made of it; gradients come when that is over.
     fetched = width * min(max(zero.stage3_prefetch_bucket_size, model.largest_module), model.count)
-    yield Item("gathered parameters", "accelerator", fetched, ("backward",), f"{_INIT}:1343")
+    beyond = max(0, fetched - gradient - sent)
+    yield Item("gathered parameters", "accelerator", beyond, ("backward",), f"{_INIT}:1343")
     if zero.zero_hpz_partition_size > 1:
         second = width * -(-model.count // zero.zero_hpz_partition_size)
         yield Item("parameters", "accelerator", second, STEPPED, f"{_INIT}:1700")

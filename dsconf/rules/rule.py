@@ -12,6 +12,7 @@ from dsconf.links import rule_url
 
 if TYPE_CHECKING:
     from dsconf.facts import Bound
+    from dsconf.memory.model import Model
     from dsconf.source import Span
 
 #: The DeepSpeed release that the rules describe.
@@ -38,7 +39,8 @@ class Context:
     `device`: kind of accelerator. `exports`: whether 16-bit weights will be saved for use elsewhere.
     `reader`: who reads the file; a trainer fills in "auto" before DeepSpeed sees it. `training_args`: the trainer's
     own arguments, and `training_args_file` where they came from. `deepspeed`: the releases
-    that the file is for, oldest first. The rest is what `dsconf.job` describes.
+    that the file is for, oldest first. `model`, `gpu_memory_bytes` (of one accelerator) and `host_memory_bytes` (of one
+    node): what memory is judged by. The rest is what `dsconf.job` describes.
     """
 
     world_size: int | None = None
@@ -56,6 +58,9 @@ class Context:
     hidden_size: bool | None = None
     loader_batch_size: int | None = None
     ranks_per_node: int | None = None
+    model: Model | None = None
+    gpu_memory_bytes: int | None = None
+    host_memory_bytes: int | None = None
     deepspeed: tuple[str, ...] = (DEEPSPEED,)
 
     @property
@@ -105,7 +110,7 @@ class Rule:
     `context`: what the examples are judged in. `swaps`: they show only on tensors that are large
     enough to be swapped to a drive. `mutes`: nothing reads what it speaks about, so the other rules are silent
     there and about everything inside. `judge`: who shows that the rule is right, DeepSpeed or another reader,
-    whose line `source` then is. `shown`: the examples show on one machine without a GPU what the rule says; where
+    whose line `source` then is, or the arithmetic of `dsconf.memory`. `shown`: the examples show on one machine without a GPU what the rule says; where
     they do not, reading `source` has to do.
     """
 
@@ -128,7 +133,7 @@ class Rule:
     context: Context = field(default_factory=Context)
     swaps: bool = False
     mutes: bool = False
-    judge: Literal["deepspeed", "reader"] = "deepspeed"
+    judge: Literal["deepspeed", "reader", "arithmetic"] = "deepspeed"
     shown: bool = True
 
     @property
@@ -166,7 +171,7 @@ def rule(
     context: Context | None = None,
     swaps: bool = False,
     mutes: bool = False,
-    judge: Literal["deepspeed", "reader"] = "deepspeed",
+    judge: Literal["deepspeed", "reader", "arithmetic"] = "deepspeed",
     shown: bool = True,
 ) -> Callable[[Check], Rule]:
     """Make a rule of the function that checks it."""

@@ -1,0 +1,268 @@
+"""Rules about memory, for a model and a machine that are known; `dsconf.memory` does the arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from dsconf.memory.account import MOMENTS, Account, account
+from dsconf.memory.machine import Machine, World
+from dsconf.memory.model import Model
+from dsconf.memory.size import show_bytes
+from dsconf.rules.rule import Context, Finding, rule
+
+if TYPE_CHECKING:
+    from dsconf.diagnostic import Phase
+    from dsconf.facts import Bound
+
+_READS = ("zero_optimization", "optimizer", "bf16", "fp16", "data_types", "gradient_accumulation_steps")
+_GIB = 2**30
+_SEVEN = Model.from_count(7_000_000_000)
+_BF16 = {"enabled": True}
+
+
+def _accounted(bound: Bound, context: Context) -> Account | None:
+    if context.model is None:
+        return None
+    ranks = context.world_size or 1
+    node = context.ranks_per_node or ranks
+    world = World(max(1, ranks // node), min(node, ranks))
+    return account(bound.config, context.model, world, zero_init=bool(context.zero_init))
+
+
+def _machine(context: Context) -> Machine:
+    return Machine(context.gpu_memory_bytes, context.host_memory_bytes)
+
+
+def _without(found: Account, component: str) -> int:
+    """The most that the accelerator would hold without a component."""
+    return max(
+        sum(size for name, size in found.components(moment, "accelerator").items() if name != component)
+        for moment in MOMENTS
+    )
+
+
+def _culprit(found: Account, machine: Machine) -> str:
+    """The component without which the accelerator's memory would do; empty when there is no single one."""
+    limit = machine.usable_accelerator_bytes
+    if limit is None or found.accelerator_bytes <= limit:
+        return ""
+    for component in ("communication buckets", "gathered parameters"):
+        if _without(found, component) <= limit:
+            return component
+    return ""
+
+
+def _rounded_away(found: Account, machine: Machine) -> bool:
+    """Whether the host would do, were pinned blocks not rounded up."""
+    ranks = found.world.ranks_per_node
+    limit = machine.usable_host_bytes(ranks)
+    exact = ranks * max(found.bytes_at(moment, "pageable", "pinned") for moment in MOMENTS)
+    return limit is not None and exact <= limit < found.host_bytes
+
+
+@rule(
+    "DS970",
+    "does-not-fit",
+    "error",
+    "refused",
+    phase="step",
+    reads=_READS,
+    judge="arithmetic",
+    summary="The job needs more memory than there is.",
+    explanation="""Parameters, gradients, optimizer states and buffers are counted as DeepSpeed allocates them, for
+    the rank that needs most and the moment that needs most, building the model included. What the driver, the
+    communicator and fragmentation take is set aside first. Activations are not counted, so there must be room for
+    them beside.""",
+    source="runtime/zero/stage_1_and_2.py:505",
+    bad={"bf16": _BF16, "zero_optimization": {"stage": 3}},
+    good={"bf16": _BF16, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}},
+    context=Context(
+        world_size=1, model=_SEVEN, gpu_memory_bytes=24 * _GIB, host_memory_bytes=512 * _GIB, zero_init=True
+    ),
+)
+def does_not_fit(bound: Bound, context: Context) -> Iterator[Finding]:
+    found = _accounted(bound, context)
+    if found is None:
+        return
+    machine = _machine(context)
+    for short in found.shortages(machine):
+        if short.where == "accelerator" and not _culprit(found, machine):
+            moment, need = found.peak("accelerator")
+            limit = machine.usable_accelerator_bytes or 0
+            what = f"an accelerator has {show_bytes(limit)} for tensors"
+        elif short.where == "host" and not _rounded_away(found, machine):
+            moment, need = found.peak("pageable", "pinned")
+            need = found.host_bytes
+            limit = machine.usable_host_bytes(found.world.ranks_per_node) or 0
+            what = f"the host of a node has {show_bytes(limit)} for tensors"
+        else:
+            continue
+        parts = found.components(moment, "accelerator") if short.where == "accelerator" else {}
+        largest = sorted(parts.items(), key=lambda item: -item[1])[:3]
+        made_of = f" ({', '.join(f'{name} {show_bytes(size)}' for name, size in largest)})" if largest else ""
+        yield Finding(
+            ("zero_optimization",),
+            f"{found.model.name} need {show_bytes(need)}{made_of}; {what}, {show_bytes(short.over_bytes)} too little",
+            "`dsconf plan` shows which preset fits",
+            phase=_phase(moment),
+        )
+
+
+def _phase(moment: str) -> Phase:
+    return "initialize" if moment in ("build", "layout", "masters", "ready") else "step"
+
+
+@rule(
+    "DS971",
+    "buckets-exceed-free-memory",
+    "error",
+    "refused",
+    phase="step",
+    reads=_READS,
+    judge="arithmetic",
+    summary="The reduction buckets are larger than the memory that the rest leaves.",
+    explanation="""Buckets are allocated at their full size, whatever the size of the model: `reduce_bucket_size`
+    elements in the type of the gradients, twice under `overlap_comm`, and as much again while they are sent.
+    Smaller buckets cost a little speed and nothing else.""",
+    source="runtime/zero/stage_1_and_2.py:3256",
+    bad={"bf16": _BF16, "zero_optimization": {"stage": 2, "reduce_bucket_size": 4_000_000_000}},
+    good={"bf16": _BF16, "zero_optimization": {"stage": 2, "reduce_bucket_size": 50_000_000}},
+    context=Context(world_size=8, model=_SEVEN, gpu_memory_bytes=40 * _GIB),
+)
+def buckets_exceed_free_memory(bound: Bound, context: Context) -> Iterator[Finding]:
+    found = _accounted(bound, context)
+    limit = _machine(context).usable_accelerator_bytes
+    if found is None or limit is None or _culprit(found, _machine(context)) != "communication buckets":
+        return
+    free = limit - _without(found, "communication buckets")
+    taken = max(found.components(moment, "accelerator").get("communication buckets", 0) for moment in MOMENTS)
+    size = found.settings.reduce_bucket
+    yield Finding(
+        ("zero_optimization", "reduce_bucket_size") if size else ("zero_optimization",),
+        f"the buckets take {show_bytes(taken)}, and the rest leaves {show_bytes(free)} of the accelerator",
+        f"set `reduce_bucket_size` to {_round(size * free // taken)} or less" if size else "",
+        at="value",
+    )
+
+
+@rule(
+    "DS972",
+    "gathered-parameters-exceed-memory",
+    "error",
+    "refused",
+    phase="step",
+    reads=_READS,
+    judge="arithmetic",
+    summary="Stage 3 may keep more parameters gathered than fit.",
+    explanation="""Between two uses a parameter stays gathered when the second is within
+    `stage3_max_reuse_distance` elements, as long as fewer than `stage3_max_live_parameters` are. Where forward turns
+    to backward that is half the distance, 500 million elements by default, beside what is prefetched.""",
+    source="runtime/zero/partitioned_param_coordinator.py:634",
+    bad={
+        "bf16": _BF16,
+        "zero_optimization": {
+            "stage": 3,
+            "reduce_bucket_size": 50_000_000,
+            "stage3_max_live_parameters": 7_000_000_000,
+            "stage3_max_reuse_distance": 14_000_000_000,
+        },
+    },
+    good={"bf16": _BF16, "zero_optimization": {"stage": 3, "reduce_bucket_size": 50_000_000}},
+    context=Context(world_size=16, model=_SEVEN, gpu_memory_bytes=18 * _GIB, zero_init=True),
+)
+def gathered_parameters_exceed_memory(bound: Bound, context: Context) -> Iterator[Finding]:
+    found = _accounted(bound, context)
+    limit = _machine(context).usable_accelerator_bytes
+    if found is None or limit is None or _culprit(found, _machine(context)) != "gathered parameters":
+        return
+    free = limit - _without(found, "gathered parameters")
+    taken = max(found.components(moment, "accelerator").get("gathered parameters", 0) for moment in MOMENTS)
+    fits = _round(max(0, free - taken // 10) // found.settings.model_bytes)
+    yield Finding(
+        ("zero_optimization", "stage3_max_live_parameters"),
+        f"gathered parameters take {show_bytes(taken)}, and the rest leaves {show_bytes(free)} of the accelerator",
+        f"set `stage3_max_live_parameters` and `stage3_max_reuse_distance` to {fits} or less",
+    )
+
+
+@rule(
+    "DS973",
+    "nvme-buffer-below-largest-parameter",
+    "error",
+    "refused",
+    phase="initialize",
+    reads=("zero_optimization",),
+    judge="arithmetic",
+    summary="The NVMe buffers are smaller than a rank's part of the largest parameter.",
+    explanation="""Parameters pass through buffers of `buffer_size` elements, and a part has to fit into one of
+    them. The largest is as a rule the embedding.""",
+    source="runtime/swap_tensor/partitioned_param_swapper.py:98",
+    bad={
+        "bf16": _BF16,
+        "zero_optimization": {
+            "stage": 3,
+            "offload_param": {"device": "nvme", "nvme_path": "/local_nvme", "buffer_size": 10_000_000},
+        },
+    },
+    good={
+        "bf16": _BF16,
+        "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/local_nvme"}},
+    },
+    context=Context(world_size=2, model=_SEVEN, zero_init=True),
+)
+def nvme_buffer_below_largest_parameter(bound: Bound, context: Context) -> Iterator[Finding]:
+    zero = bound.config.zero_optimization
+    block = getattr(zero, "offload_param", None)
+    if context.model is None or block is None or block.device != "nvme":
+        return
+    part = -(-context.model.largest_tensor // (context.world_size or 1))
+    if block.buffer_size < part:
+        yield Finding(
+            ("zero_optimization", "offload_param", "buffer_size"),
+            f"a rank's part of the largest parameter has {part} elements, and a buffer holds {block.buffer_size}",
+            f"set `buffer_size` to at least {part}",
+            at="value",
+        )
+
+
+@rule(
+    "DS974",
+    "pinned-memory-exceeds-host",
+    "error",
+    "refused",
+    phase="initialize",
+    reads=_READS,
+    judge="arithmetic",
+    summary="Pinned memory, rounded up, is more than the host has, and pageable memory would fit.",
+    explanation="""PyTorch rounds every block of pinned memory up to a power of two, so that up to half of it is
+    lost, and none of it can be swapped out. With `pin_memory` off the same tensors take their exact size; copies to
+    the accelerator are slower then.""",
+    source="runtime/zero/stage_1_and_2.py:563",
+    bad={"bf16": _BF16, "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}},
+    good={
+        "bf16": _BF16,
+        "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "pin_memory": False}},
+    },
+    context=Context(world_size=1, model=_SEVEN, gpu_memory_bytes=80 * _GIB, host_memory_bytes=132 * _GIB),
+)
+def pinned_memory_exceeds_host(bound: Bound, context: Context) -> Iterator[Finding]:
+    found = _accounted(bound, context)
+    machine = _machine(context)
+    if found is None or not _rounded_away(found, machine):
+        return
+    limit = machine.usable_host_bytes(found.world.ranks_per_node) or 0
+    zero = bound.config.zero_optimization
+    block = "offload_optimizer" if getattr(zero, "offload_optimizer", None) is not None else "offload_param"
+    yield Finding(
+        ("zero_optimization", block, "pin_memory"),
+        f"{show_bytes(found.pinned_bytes)} of pinned memory on a node, rounding included, make {show_bytes(found.host_bytes)} "
+        f"in all; the host has {show_bytes(limit)} for tensors",
+        'set "pin_memory": false, or use DS_PIN_MEMORY_BACKEND=native, which does not round',
+    )
+
+
+def _round(count: int) -> int:
+    """Down to two digits, so that it can be remembered."""
+    size = 10 ** max(0, len(str(count)) - 2)
+    return count // size * size
