@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,7 +49,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Predicted beside measured bytes of one rank. `what`: ready, between or peak."""
+    """Predicted beside measured bytes of one rank. `what`: held once ready, held between two steps, or the peak while it
+    initializes or trains."""
 
     case: Case
     rank: int
@@ -120,6 +121,35 @@ def compare(case: Case, engine: Engine) -> list[Comparison]:
         for what, size in measured.items():
             found.append(Comparison(case, rank, what, expected[what], size))
     return found
+
+
+#: How far off a prediction may be: of what is held, and of peaks.
+TOLERANCES = {"ready": 0.01, "between": 0.01, "initialize": 0.10, "train": 0.10}
+
+
+def worst(case: Case, engine: Engine) -> list[Comparison]:
+    """For each thing that is compared, the rank that counts: of peaks the one that needs most, else the one that is
+    furthest off."""
+    found = compare(case, engine)
+    result: list[Comparison] = []
+    for what in TOLERANCES:
+        ranks = [item for item in found if item.what == what]
+        if TOLERANCES[what] < 0.05:
+            result.append(max(ranks, key=lambda item: abs(item.error)))
+            continue
+        predicted = max(item.predicted_bytes for item in ranks)
+        result.append(replace(max(ranks, key=lambda item: item.measured_bytes), predicted_bytes=predicted))
+    return result
+
+
+def disagreements(case: Case, engine: Engine) -> Iterator[str]:
+    """Where prediction and measurement are too far apart."""
+    for item in worst(case, engine):
+        if abs(item.error) > TOLERANCES[item.what]:
+            yield (
+                f"rank {item.rank}, {item.what}: {item.predicted_bytes} bytes predicted, {item.measured_bytes} "
+                f"measured, {item.error:+.1%}"
+            )
 
 
 def predict(case: Case, rank: int) -> dict[str, int]:

@@ -62,7 +62,11 @@ def described_model(options: argparse.Namespace) -> Model | None:
     from dsconf.memory.model import Model, ModelError, Transformer
 
     width, layers = getattr(options, "hidden_size", None), getattr(options, "layers", None)
-    ways = [name for name, given in (("--params", options.params), ("--model", options.model), ("--hidden-size", width)) if given]
+    ways = [
+        name
+        for name, given in (("--params", options.params), ("--model", options.model), ("--hidden-size", width))
+        if given
+    ]
     if (width is None) != (layers is None):
         raise ModelError("--hidden-size and --layers go together")
     if len(ways) > 1:

@@ -81,6 +81,8 @@ def complain(message: str) -> int:
 
 def context(options: argparse.Namespace) -> Context | str:
     """What is known beside the file, or a line that says why not."""
+    from dataclasses import replace
+
     from dsconf.job import JobError, parse_facts
     from dsconf.rules.rule import Context
 
@@ -121,7 +123,6 @@ def context(options: argparse.Namespace) -> Context | str:
         return context
     if options.reader == "deepspeed":
         return "--training-args needs to know whose they are; add --for transformers, accelerate or lightning"
-    from dataclasses import replace
 
     from dsconf.training_args import TrainingArgsError, read_training_args
 

@@ -38,7 +38,9 @@ def register(commands: Commands) -> None:
     model.add_argument("--hidden-size", type=positive_size, metavar="N", help="width of a block")
     model.add_argument("--layers", type=positive_size, metavar="N", help="number of blocks")
     model.add_argument("--vocab-size", type=positive_size, metavar="N", help="number of tokens (default: 32000)")
-    model.add_argument("--intermediate-size", type=positive_size, metavar="N", help="width of the MLP (default: 8/3 of it)")
+    model.add_argument(
+        "--intermediate-size", type=positive_size, metavar="N", help="width of the MLP (default: 8/3 of it)"
+    )
     model.add_argument("--heads", type=positive_size, metavar="N", help="attention heads (default: width / 128)")
     batch = parser.add_argument_group("batch")
     batch.add_argument("--seq-len", type=positive_size, metavar="N", help="tokens in a sequence; counts activations")
@@ -46,7 +48,9 @@ def register(commands: Commands) -> None:
     batch.add_argument("--activation-checkpointing", action="store_true", help="blocks are recomputed in backward")
     machine = parser.add_argument_group("machine")
     machine.add_argument("--nodes", type=positive_size, default=1, metavar="N", help="number of nodes (default: 1)")
-    machine.add_argument("--gpus-per-node", type=positive_size, default=1, metavar="N", help="ranks of a node (default: 1)")
+    machine.add_argument(
+        "--gpus-per-node", type=positive_size, default=1, metavar="N", help="ranks of a node (default: 1)"
+    )
     add_memory(machine)
     machine.add_argument("--nvme", metavar="DIR", help="directory on an NVMe drive of each node")
     output = parser.add_argument_group("output")

@@ -50,13 +50,15 @@ Component = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Bytes of one component in one place, on one rank, at some moments. `source`: the line of DeepSpeed that decides."""
+    """Bytes of one component in one place, on one rank, at some moments. `source`: the line of DeepSpeed that decides.
+    `first_rank_only`: of all ranks only the first holds it."""
 
     component: Component
     place: Place
     bytes_: int
     moments: tuple[Moment, ...]
     source: str
+    first_rank_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -99,16 +101,21 @@ class Account:
     @cached_property
     def host_bytes(self) -> int:
         """The most that the ranks of one node hold in host memory at any moment, rounding of pinned memory included."""
-        return self.world.ranks_per_node * max(
-            self.bytes_at(moment, *HOST) + self.pinned_rounding_bytes(moment) for moment in MOMENTS
-        )
+        return self._node_bytes(HOST)
 
     @cached_property
     def pinned_bytes(self) -> int:
         """The most that the ranks of one node hold in pinned memory, rounding included."""
-        return self.world.ranks_per_node * max(
-            self.bytes_at(moment, "pinned") + self.pinned_rounding_bytes(moment) for moment in MOMENTS
-        )
+        return self._node_bytes(("pinned",))
+
+    def _node_bytes(self, places: tuple[Place, ...]) -> int:
+        sums: list[int] = []
+        for moment in MOMENTS:
+            held = [item for item in self.items if item.place in places and moment in item.moments]
+            once = sum(item.bytes_ for item in held if item.first_rank_only)
+            each = sum(item.bytes_ for item in held if not item.first_rank_only) + self.pinned_rounding_bytes(moment)
+            sums.append(once + each * self.world.ranks_per_node)
+        return max(sums)
 
     @cached_property
     def nvme_bytes(self) -> int:
@@ -117,7 +124,9 @@ class Account:
 
     def pinned_rounding_bytes(self, moment: Moment) -> int:
         """What is lost because torch's allocator rounds every pinned block up to a power of two."""
-        blocks = (item.bytes_ for item in self.items if item.place == "pinned" and moment in item.moments and item.bytes_)
+        blocks = (
+            item.bytes_ for item in self.items if item.place == "pinned" and moment in item.moments and item.bytes_
+        )
         return sum((1 << (size - 1).bit_length()) - size for size in blocks)
 
     def shortages(self, machine: Machine) -> tuple[Shortage, ...]:
@@ -127,7 +136,9 @@ class Account:
             ("host", self.host_bytes, machine.usable_host_bytes(self.world.ranks_per_node)),
             ("nvme", self.nvme_bytes, machine.nvme_bytes),
         )
-        return tuple(Shortage(where, need - limit) for where, need, limit in limits if limit is not None and need > limit)
+        return tuple(
+            Shortage(where, need - limit) for where, need, limit in limits if limit is not None and need > limit
+        )
 
 
 def account(
@@ -162,7 +173,7 @@ def _items(settings: Settings, model: Model, world: World, zero_init: bool, rank
         # Each rank builds all of it, in fp32, before the engine casts and moves it.
         yield Item("parameters", "pageable", 4 * model.count, ("build",), "runtime/engine.py:1859")
     if settings.stage == 0:
-        yield from stage0.items(settings, model, world)
+        yield from stage0.items(settings, model)
     elif settings.stage == 3:
         yield from stage3.items(settings, model, world, zero_init)
     else:

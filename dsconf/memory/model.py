@@ -125,7 +125,10 @@ class Model:
     @cached_property
     def largest_module(self) -> int:
         """Elements of the largest module's own tensors."""
-        return max((sum(x.numel for x in group) for _, group in itertools.groupby(self.parameters, lambda x: x.module)), default=0)
+        return max(
+            (sum(x.numel for x in group) for _, group in itertools.groupby(self.parameters, lambda x: x.module)),
+            default=0,
+        )
 
     @staticmethod
     def from_transformer(transformer: Transformer, name: str = "") -> Model:
@@ -158,22 +161,21 @@ class Model:
                 raise ModelError(f"the largest layer has between 1 and {count} parameters, not {largest_layer}")
             whole, rest = divmod(count, largest_layer)
             if whole > _MOST_MODULES:
-                raise ModelError(f"a largest layer of {largest_layer} would make {whole} of them; is that what is meant?")
+                raise ModelError(
+                    f"a largest layer of {largest_layer} would make {whole} of them; is that what is meant?"
+                )
             sizes = [largest_layer] * whole
-            return Model(name, tuple(Parameter(size, True, n) for n, size in enumerate([*sizes, *([rest] if rest else [])])))
+            return Model(
+                name, tuple(Parameter(size, True, n) for n, size in enumerate([*sizes, *([rest] if rest else [])]))
+            )
         transformer = _usual_shape(count)
         if transformer is None:
             return Model(name, (Parameter(count),))
-        tensors = list(Model.from_transformer(transformer).parameters)
-        # Blocks of whole sizes never add up to the count; the tensors take up the difference in proportion.
-        total = sum(item.numel for item in tensors)
-        done = given = 0
-        for index, item in enumerate(tensors):
-            done += item.numel
-            numel = done * count // total - given
-            given += numel
-            tensors[index] = replace(item, numel=numel)
-        return Model(name, tuple(tensors), transformer=transformer, guessed=True)
+        tensors = Model.from_transformer(transformer).parameters
+        rest = count - sum(item.numel for item in tensors)
+        if rest:
+            tensors = (*tensors, Parameter(rest, True, tensors[-1].module + 1))
+        return Model(name, tensors, transformer=transformer, guessed=True)
 
     @staticmethod
     def from_directory(directory: str | Path) -> Model:
@@ -239,16 +241,16 @@ _MOST_MODULES = 100_000
 
 
 def _usual_shape(count: int) -> Transformer | None:
-    """The dimensions that a decoder of this size usually has: 12 h^2 in a block, h / 128 blocks."""
-    vocabulary = 32_000
-    hidden = 64
+    """The dimensions that a decoder of this size usually has: as many blocks as heads of 128, and an MLP of 8/3 the
+    width, here widened to come near the count."""
+    vocabulary, step = 32_000, 64
     shape = None
-    while True:
-        layers = max(2, hidden // 128)
-        intermediate = round(hidden * 8 / 3 / 64) * 64
-        heads = max(1, hidden // 128)
-        size = layers * (4 * hidden * hidden + 3 * hidden * intermediate) + 2 * vocabulary * hidden
-        if size > count:
-            return shape
+    for hidden in itertools.count(128, 128):
+        layers, heads, intermediate = max(2, hidden // 128), hidden // 128, round(hidden * 8 / 3 / step) * step
+        block = 4 * hidden * hidden + 3 * hidden * intermediate + 2 * hidden
+        missing = count - layers * block - (2 * vocabulary + 1) * hidden
+        if missing < 0:
+            break
+        intermediate += missing // (3 * hidden * layers * step) * step
         shape = Transformer(hidden, layers, vocabulary, intermediate, heads, heads)
-        hidden += 64
+    return shape

@@ -83,7 +83,9 @@ def svg(plan: Plan) -> str:
     if limit:
         x = left + limit * scale
         bottom = height - 34
-        parts.append(f'<line x1="{x:.1f}" y1="{top - 8}" x2="{x:.1f}" y2="{bottom}" stroke="#d55e00" stroke-width="2"/>')
+        parts.append(
+            f'<line x1="{x:.1f}" y1="{top - 8}" x2="{x:.1f}" y2="{bottom}" stroke="#d55e00" stroke-width="2"/>'
+        )
         label = f"{limit / _GIB:,.1f} GiB for tensors"
         parts.append(f'<text x="{x:.1f}" y="{bottom + 16}" text-anchor="middle" fill="#d55e00">{label}</text>')
     return "\n".join([*parts, "</svg>"]) + "\n"

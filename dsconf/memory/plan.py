@@ -143,9 +143,9 @@ def _largest(
         return None
 
     def fits(samples: int) -> bool:
-        return not account(
-            config, model, world, replace(batch, micro_batch=samples), zero_init=zero_init
-        ).shortages(machine)
+        return not account(config, model, world, replace(batch, micro_batch=samples), zero_init=zero_init).shortages(
+            machine
+        )
 
     low, high = 0, _MOST_SAMPLES
     while low < high:
@@ -187,7 +187,11 @@ def _reason(best: Row | None, fitting: Iterable[Row]) -> str:
     if nvme:
         return "nothing that fits leaves the drive out"
     if host:
-        return "nothing that fits without host memory" if best.account.settings.stage < 3 else "the least traffic that fits"
+        return (
+            "nothing that fits without host memory"
+            if best.account.settings.stage < 3
+            else "the least traffic that fits"
+        )
     others = [row for row in fitting if row.traffic_bytes == best.traffic_bytes and row is not best]
     if not network and not others:
         return "the only one that fits without moving tensors to the host"

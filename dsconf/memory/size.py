@@ -106,6 +106,8 @@ def _scaled(number: str, scale: int) -> float | None:
     """The product, exact where a float would round; None beyond all bounds."""
     try:
         value = float(number) * scale
-        return int(number) * scale if number.isdecimal() else round(value) if abs(value - round(value)) < 1e-6 else value
+        return (
+            int(number) * scale if number.isdecimal() else round(value) if abs(value - round(value)) < 1e-6 else value
+        )
     except (OverflowError, ValueError):
         return None

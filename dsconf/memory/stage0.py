@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dsconf.memory.account import ALWAYS, STEPPED, Item
-from dsconf.memory.machine import World
 from dsconf.memory.model import Model
 from dsconf.memory.settings import Settings
 
@@ -15,19 +14,21 @@ _UNFUSED = "runtime/fp16/unfused_optimizer.py"
 _REDUCED_AT_ONCE = 500_000_000
 
 
-def items(settings: Settings, model: Model, world: World) -> Iterator[Item]:
+def items(settings: Settings, model: Model) -> Iterator[Item]:
     """What a rank holds.
 
     Source: runtime/engine.py:2294 (which wrapper), 3795 (averaging).
     """
     width, trained = settings.model_bytes, model.trainable_count
-    yield Item("parameters", "accelerator", width * model.count, ("layout", "masters", *ALWAYS), "runtime/engine.py:2093")
+    yield Item(
+        "parameters", "accelerator", width * model.count, ("layout", "masters", *ALWAYS), "runtime/engine.py:2093"
+    )
     # Under the fused wrapper the step lets go of them before it updates.
     alive = ("backward", "norm", *(() if settings.low_precision and settings.fused else ("step",)))
     yield Item("gradients", "accelerator", width * trained, alive, "runtime/engine.py:3795")
-    if world.ranks > 1:
-        at_once = min(trained, _REDUCED_AT_ONCE)
-        yield Item("communication buckets", "accelerator", width * at_once, ("backward",), "runtime/engine.py:3795")
+    # A single rank averages with itself.
+    at_once = min(trained, _REDUCED_AT_ONCE)
+    yield Item("communication buckets", "accelerator", width * at_once, ("backward",), "runtime/engine.py:3795")
     states = settings.states_bytes * trained
     if not settings.low_precision:
         moments = ALWAYS if settings.states_at_once else STEPPED

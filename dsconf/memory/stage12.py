@@ -27,8 +27,9 @@ def items(settings: Settings, model: Model, world: World, rank: int | None) -> I
     placed: tuple[Moment, ...] = ("layout", "masters", *ALWAYS)
     yield Item("parameters", "accelerator", width * model.count, placed, f"{_ZERO}:505")
     yield Item("padding", "accelerator", width * (flat - trained), placed, f"{_ZERO}:505")
-    # The flat copy is made beside the tensors that it takes the place of.
-    yield Item("temporaries", "accelerator", width * trained, ("layout",), f"{_ZERO}:511")
+    # The flat copy is made beside the tensors that it takes the place of: on the host, unless the accelerator has room.
+    place: Place = "accelerator" if _accumulates_whole(settings) else "pageable"
+    yield Item("temporaries", place, width * trained, ("layout",), f"{_ZERO}:439")
     if settings.trial_states_bytes:
         kept = settings.trial_states_bytes * trained
         yield Item("optimizer states", "accelerator", kept, placed, "runtime/engine.py:2353")
@@ -38,10 +39,26 @@ def items(settings: Settings, model: Model, world: World, rank: int | None) -> I
     offloaded = settings.optimizer_device != "none"
     home: Place = "pageable" if offloaded else "accelerator"
     pinned = _pinned(settings)
-    yield from _cut("master parameters", pinned if offloaded else home, settings.master_bytes, trained, part, ranks,
-                    ("masters", *ALWAYS), f"{_ZERO}:562")
-    yield from _cut("optimizer states", home, settings.states_bytes, trained, part, ranks,
-                    ALWAYS if settings.states_at_once else STEPPED, f"{_ZERO}:934")
+    yield from _cut(
+        "master parameters",
+        pinned if offloaded else home,
+        settings.master_bytes,
+        trained,
+        part,
+        ranks,
+        ("masters", *ALWAYS),
+        f"{_ZERO}:562",
+    )
+    yield from _cut(
+        "optimizer states",
+        home,
+        settings.states_bytes,
+        trained,
+        part,
+        ranks,
+        ALWAYS if settings.states_at_once else STEPPED,
+        f"{_ZERO}:934",
+    )
     if offloaded:
         yield from _offloaded(settings, model, part, sizes, ranks, rank)
     else:
@@ -163,7 +180,14 @@ def touched(sizes: Sequence[int], part: int, ranks: int, rank: int | None) -> in
 
 
 def _cut(
-    component: str, place: Place, width: int, trained: int, part: int, ranks: int, moments: tuple[Moment, ...], source: str
+    component: str,
+    place: Place,
+    width: int,
+    trained: int,
+    part: int,
+    ranks: int,
+    moments: tuple[Moment, ...],
+    source: str,
 ) -> Iterator[Item]:
     """A rank's part of something, and what the part is rounded up by."""
     share = trained // ranks

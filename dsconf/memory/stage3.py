@@ -137,7 +137,9 @@ def _optimizer(settings: Settings, model: Model, ranks: int, parts: Sequence[int
         cast = (settings.gradient_bytes if settings.gradient_bytes != 4 else 0) + 4
         yield Item("temporaries", "accelerator", cast * largest, ("step",), f"{_ZERO}:2683")
     else:
-        yield Item("gradients", pinned, master * on_host, _BUILT, f"{_ZERO}:1337")
+        for size in moved:
+            if size not in swapped:
+                yield Item("gradients", pinned, master * size, _BUILT, f"{_ZERO}:1337")
     if swapped:
         yield from _swapped(settings, parts, swapped, largest)
 
@@ -179,7 +181,9 @@ def _communication(settings: Settings, model: Model, ranks: int) -> Iterator[Ite
     if ranks == 1 and settings.param_device == "none":
         return
     persistent = persistent_elements(settings, model)
-    yield Item("persistent parameters", "accelerator", width * persistent, STEPPED, "runtime/zero/parameter_offload.py:317")
+    yield Item(
+        "persistent parameters", "accelerator", width * persistent, STEPPED, "runtime/zero/parameter_offload.py:317"
+    )
     live = live_elements(settings, model)
     yield Item("gathered parameters", "accelerator", width * max(0, live - persistent), ("backward",), f"{_FETCH}:634")
     # A fetch holds what arrives and the tensors that are made of it; gradients come when that is over.
@@ -191,7 +195,8 @@ def _communication(settings: Settings, model: Model, ranks: int) -> Iterator[Ite
         yield Item("parameters", "accelerator", second, STEPPED, f"{_INIT}:1700")
     if zero.stage3_gather_16bit_weights_on_model_save:
         yield Item("temporaries", "accelerator", width * model.largest_module, ("save",), "runtime/engine.py:5631")
-        yield Item("temporaries", "pageable", width * model.count, ("save",), "runtime/engine.py:5631")
+        whole = width * model.count
+        yield Item("temporaries", "pageable", whole, ("save",), "runtime/engine.py:5631", first_rank_only=True)
 
 
 def persistent_elements(settings: Settings, model: Model) -> int:

@@ -15,7 +15,7 @@ _GIB = 2**30
 def as_text(plan: Plan) -> str:
     """The table, the recommendation and what to know about both."""
     lines = [*_head(plan), ""]
-    lines += ["                accelerator of one rank, GiB, at its peak     host", _columns()]
+    lines += ["                accelerator of one rank, GiB, at its peak   host", _columns()]
     for row in plan.rows:
         marker = "*" if row is plan.recommended else " "
         lines.append(f"{marker} {row.name:13.13}" + _numbers(row) + f"  {verdict(row)}")
@@ -29,6 +29,9 @@ def as_text(plan: Plan) -> str:
             lines += _wrapped(f"The largest micro batch that fits is {row.largest_micro_batch}.")
     else:
         lines += _wrapped(_nothing(plan))
+    built = [row.name for row in plan.rows if row.needs_zero_init and row is not plan.recommended and row.fits]
+    if built:
+        lines += _wrapped(f"Under deepspeed.zero.Init only: {', '.join(built)}.")
     for note in plan.notes:
         lines += _wrapped(note)
     return "\n".join(lines) + "\n"
@@ -39,12 +42,12 @@ def verdict(row: Row) -> str:
     if row.shortages:
         worst = row.shortages[0]
         where = "" if worst.where == "accelerator" else f"{'NVMe' if worst.where == 'nvme' else worst.where} "
-        return f"no: {where}{worst.over_bytes / _GIB:,.1f} over"
+        return f"{where}{_gib(worst.over_bytes)} over"
     if row.blocker:
         return row.blocker
     if row.spare_bytes is None:
         return ""
-    return f"fits, {row.spare_bytes / _GIB:,.1f} spare" + (", zero.Init" if row.needs_zero_init else "")
+    return f"fits, {_gib(row.spare_bytes)} left"
 
 
 def as_json(plan: Plan) -> str:
@@ -101,7 +104,9 @@ def _row(row: Row) -> dict[str, Any]:
 
 def _head(plan: Plan) -> list[str]:
     model, world, machine = plan.model, plan.world, plan.machine
-    trains = "all of them train" if model.trainable_count == model.count else f"{show_count(model.trainable_count)} train"
+    trains = (
+        "all of them train" if model.trainable_count == model.count else f"{show_count(model.trainable_count)} train"
+    )
     nodes = "1 node" if world.nodes == 1 else f"{world.nodes} nodes"
     title = f"{model.name}: {show_count(model.count)}" if "parameters" not in model.name else show_count(model.count)
     lines = [f"{title} parameters, {trains}; {nodes} of {world.ranks_per_node}"]
@@ -115,17 +120,23 @@ def _head(plan: Plan) -> list[str]:
 
 
 def _columns() -> str:
-    return "  preset      " + "".join(f"{part:>7}" for part in (*PARTS, "peak")) + "   /node  verdict"
+    return "  preset      " + "".join(f"{part:>7}" for part in (*PARTS, "peak")) + " /node  verdict"
 
 
 def _numbers(row: Row) -> str:
     sizes = (*row.parts_bytes().values(), row.account.accelerator_bytes)
-    cells = "".join(f"{size / _GIB:7,.1f}" if size < 9999 * _GIB else f"{size / _GIB:7,.0f}" for size in sizes)
-    return cells[1:] + f"{row.account.host_bytes / _GIB:8,.0f}"
+    cells = "".join(f" {_gib(size):>6}" for size in sizes)
+    return cells[1:] + f"{row.account.host_bytes / _GIB:6,.0f}"
+
+
+def _gib(size_bytes: int) -> str:
+    """A size in GiB, with a decimal where it tells something."""
+    gib = size_bytes / _GIB
+    return f"{gib:,.1f}" if abs(gib) < 1000 else f"{gib:,.0f}"
 
 
 def _nothing(plan: Plan) -> str:
-    if all(row.blocker for row in plan.rows if not row.shortages) and any(row.blocker for row in plan.rows):
+    if any(row.blocker and not row.shortages for row in plan.rows):
         return "Nothing fits without a drive; add --nvme with a directory on one."
     short = {item.where for row in plan.rows for item in row.shortages}
     ways = ["more ranks"]
