@@ -49,8 +49,8 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Predicted beside measured bytes of one rank. `what`: held once ready, held between two steps, or the peak while it
-    initializes or trains."""
+    """Predicted beside measured bytes of one rank. `what`: held once ready, held between two steps, or the peak while
+    it initializes or trains."""
 
     case: Case
     rank: int

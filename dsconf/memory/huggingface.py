@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from dsconf.memory.model import Model, ModelError, Transformer
 
-#: Families whose blocks are Llama's: RMS norms, a gated MLP, rotary positions; the value: their linear layers have biases.
+#: Families whose blocks are Llama's: RMS norms, a gated MLP, rotary positions.
 _LLAMA = (
     "llama",
     "mistral",
@@ -47,8 +47,8 @@ def read_config(values: object, name: str) -> Model:
     if not isinstance(family, str) or family not in (*_LLAMA, *_GPT):
         what = f"model_type {family!r}" if family else "a config.json without model_type"
         raise ModelError(
-            f"{name}: {what} is not one whose tensors are known; give --params and --hidden-size, or build the module on "
-            "the meta device and use dsconf.memory.Model.from_module"
+            f"{name}: {what} is not one whose tensors are known; give --params, or build the module on the "
+            "meta device and use dsconf.memory.Model.from_module"
         )
 
     def size(*names: str, default: int | None = None) -> int:

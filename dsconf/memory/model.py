@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dsconf.memory.size import show_count
 
@@ -164,10 +164,8 @@ class Model:
                 raise ModelError(
                     f"a largest layer of {largest_layer} would make {whole} of them; is that what is meant?"
                 )
-            sizes = [largest_layer] * whole
-            return Model(
-                name, tuple(Parameter(size, True, n) for n, size in enumerate([*sizes, *([rest] if rest else [])]))
-            )
+            sizes: list[int] = [largest_layer] * whole + ([rest] if rest else [])
+            return Model(name, tuple(Parameter(size, True, n) for n, size in enumerate(sizes)))
         transformer = _usual_shape(count)
         if transformer is None:
             return Model(name, (Parameter(count),))

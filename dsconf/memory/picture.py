@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -93,12 +94,12 @@ def svg(plan: Plan) -> str:
 
 def _png(plan: Plan, path: str) -> None:
     try:
-        from matplotlib.figure import Figure
+        matplotlib: Any = import_module("matplotlib.figure")
     except ImportError:
         raise PictureError(
-            f"{path}: a PNG needs matplotlib, which is not installed; pip install 'dsconf[plot]', or write .svg or .html"
+            f"{path}: a PNG needs matplotlib; pip install 'dsconf[plot]', or write .svg or .html"
         ) from None
-    figure: Any = Figure(figsize=(9, 1.5 + 0.4 * len(plan.rows)), layout="constrained")
+    figure: Any = matplotlib.Figure(figsize=(9, 1.5 + 0.4 * len(plan.rows)), layout="constrained")
     axes = figure.subplots()
     names = [row.name for row in plan.rows]
     starts = [0.0] * len(names)

@@ -185,13 +185,9 @@ def _reason(best: Row | None, fitting: Iterable[Row]) -> str:
         return ""
     nvme, host, network = best.traffic_bytes
     if nvme:
-        return "nothing that fits leaves the drive out"
+        return "nothing fits without a drive"
     if host:
-        return (
-            "nothing that fits without host memory"
-            if best.account.settings.stage < 3
-            else "the least traffic that fits"
-        )
+        return "nothing fits without host memory" if best.account.settings.stage < 3 else "the least traffic that fits"
     others = [row for row in fitting if row.traffic_bytes == best.traffic_bytes and row is not best]
     if not network and not others:
         return "the only one that fits without moving tensors to the host"
@@ -204,8 +200,8 @@ def _notes(rows: Iterable[Row], model: Model, batch: Batch | None) -> Iterable[s
     share = model.trainable_count / model.count
     if share < 0.1 and any(row.account.settings.stage in (1, 2) for row in rows):
         yield (
-            f"Only {share:.1%} of the parameters train. Stages 1 and 2 shard what belongs to those, so here they gain next "
-            "to nothing over stage 0; only stage 3 shards the frozen rest."
+            f"Only {share:.1%} of the parameters train. Stages 1 and 2 shard what belongs to those, so here they gain "
+            "next to nothing over stage 0; only stage 3 shards the frozen rest."
         )
     if rows and rows[0].account.world.ranks == 1:
         yield "On one rank there is nothing to shard over: stages help by offload only."

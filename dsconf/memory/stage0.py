@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dsconf.memory.account import ALWAYS, STEPPED, Item
+from dsconf.memory.account import ALWAYS, STEPPED, Item, Moment
 from dsconf.memory.model import Model
 from dsconf.memory.settings import Settings
 
@@ -24,7 +24,7 @@ def items(settings: Settings, model: Model) -> Iterator[Item]:
         "parameters", "accelerator", width * model.count, ("layout", "masters", *ALWAYS), "runtime/engine.py:2093"
     )
     # Under the fused wrapper the step lets go of them before it updates.
-    alive = ("backward", "norm", *(() if settings.low_precision and settings.fused else ("step",)))
+    alive: tuple[Moment, ...] = ("backward", "norm", *(() if settings.low_precision and settings.fused else ("step",)))
     yield Item("gradients", "accelerator", width * trained, alive, "runtime/engine.py:3795")
     # A single rank averages with itself.
     at_once = min(trained, _REDUCED_AT_ONCE)
@@ -49,6 +49,6 @@ def items(settings: Settings, model: Model) -> Iterator[Item]:
         yield Item("temporaries", "accelerator", 8 * trained, ("norm",), f"{_FUSED}:286")
         yield Item("gradients", "accelerator", 4 * trained, ("step",), f"{_FUSED}:286")
     else:
-        yield Item("temporaries", "accelerator", 4 * trained, ("masters",), f"{_UNFUSED}:78")
+        yield Item("temporaries", "accelerator", (width + 4) * trained, ("masters",), f"{_UNFUSED}:78")
         yield Item("gradients", "accelerator", 4 * trained, ("step",), f"{_UNFUSED}:158")
-        yield Item("temporaries", "accelerator", (width + 4) * trained, ("norm",), f"{_UNFUSED}:153")
+        yield Item("temporaries", "accelerator", 4 * trained, ("norm",), f"{_UNFUSED}:153")

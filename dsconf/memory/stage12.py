@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dsconf.memory.account import ALWAYS, STEPPED, Item, Moment, Place
+from dsconf.memory.account import ALWAYS, STEPPED, Component, Item, Moment, Place
 from dsconf.memory.machine import World
 from dsconf.memory.model import Model
 from dsconf.memory.settings import Settings
@@ -59,6 +59,9 @@ def items(settings: Settings, model: Model, world: World, rank: int | None) -> I
         ALWAYS if settings.states_at_once else STEPPED,
         f"{_ZERO}:934",
     )
+    if settings.states_at_once:
+        # Such an optimizer is built anew once the master parameters are there, and fills its states a second time.
+        yield Item("optimizer states", home, 2 * settings.states_bytes * part, ("masters",), f"{_ZERO}:943")
     if offloaded:
         yield from _offloaded(settings, model, part, sizes, ranks, rank)
     else:
@@ -123,7 +126,7 @@ def _offloaded(
 ) -> Iterator[Item]:
     """Gradients and new weights pass through buffers on the host that are there for good.
 
-    Source: runtime/zero/stage_1_and_2.py:934 (gradients), 563 (staging of weights), 653 (one tensor), 1822 (accumulation).
+    Source: runtime/zero/stage_1_and_2.py:934 (gradients), 563 (weights), 653 (one tensor), 1822 (accumulation).
     """
     width, trained, pinned = settings.model_bytes, sum(sizes), _pinned(settings)
     compact = settings.gradient_bytes == 4 and width == 2
@@ -156,7 +159,8 @@ def _buckets(settings: Settings, trained: int, width: int, ranks: int) -> Iterat
     if settings.zero.contiguous_gradients:
         size = settings.reduce_bucket * width * count
         yield Item("communication buckets", "accelerator", size, ("backward",), f"{_ZERO}:3256")
-    if ranks > 1:
+    # At stage 1 all gradients are there before the first is sent, and those that were sent make room.
+    if ranks > 1 and not (settings.stage == 1 and not settings.overlap):
         copy = min(settings.reduce_bucket, trained) * width
         if settings.communication_bytes != width:
             copy += min(settings.reduce_bucket, trained) * settings.communication_bytes
@@ -180,7 +184,7 @@ def touched(sizes: Sequence[int], part: int, ranks: int, rank: int | None) -> in
 
 
 def _cut(
-    component: str,
+    component: Component,
     place: Place,
     width: int,
     trained: int,
@@ -191,7 +195,7 @@ def _cut(
 ) -> Iterator[Item]:
     """A rank's part of something, and what the part is rounded up by."""
     share = trained // ranks
-    yield Item(component, place, width * share, moments, source)  # pyright: ignore[reportArgumentType]
+    yield Item(component, place, width * share, moments, source)
     yield Item("padding", place, width * (part - share), moments, source)
 
 

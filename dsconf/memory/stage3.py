@@ -41,7 +41,7 @@ def _parameters(
     frozen: int,
     zero_init: bool,
 ) -> Iterator[Item]:
-    """Source: runtime/zero/stage3.py:906 (the flat buffer), runtime/engine.py:2093 (a model built whole is moved whole)."""
+    """Source: runtime/zero/stage3.py:906 (the flat buffer), runtime/engine.py:2093 (a whole model moves whole)."""
     width, ranks, part = settings.model_bytes, world.ranks, sum(parts)
     device = settings.param_device
     home: Place = "accelerator" if device == "none" else "pinned"
@@ -165,9 +165,9 @@ def _swapped(settings: Settings, parts: Sequence[int], swapped: Sequence[int], l
 def _communication(settings: Settings, model: Model, ranks: int) -> Iterator[Item]:
     """Buckets, and parameters that are whole for a while.
 
-    Source: runtime/zero/stage3.py:470 (the bucket is there for good), runtime/zero/parameter_offload.py:317 (persistent),
-    runtime/zero/partitioned_param_coordinator.py:452 (prefetch), 634 (reuse), runtime/zero/stage3.py:1960, 2457 (the norm),
-    runtime/comm/coalesced_collectives.py:107 (the copy that reduce-scatter sends).
+    Source: runtime/zero/stage3.py:470 (the bucket is there for good), 1960, 2457 (the norm),
+    runtime/zero/parameter_offload.py:317 (persistent), runtime/zero/partitioned_param_coordinator.py:452 (prefetch),
+    634 (reuse), runtime/comm/coalesced_collectives.py:107 (the copy that reduce-scatter sends).
     """
     zero, width = settings.zero, settings.model_bytes
     if zero.contiguous_gradients:

@@ -256,8 +256,8 @@ def pinned_memory_exceeds_host(bound: Bound, context: Context) -> Iterator[Findi
     block = "offload_optimizer" if getattr(zero, "offload_optimizer", None) is not None else "offload_param"
     yield Finding(
         ("zero_optimization", block, "pin_memory"),
-        f"{show_bytes(found.pinned_bytes)} of pinned memory on a node, rounding included, make {show_bytes(found.host_bytes)} "
-        f"in all; the host has {show_bytes(limit)} for tensors",
+        f"{show_bytes(found.pinned_bytes)} of pinned memory on a node, rounding included, make "
+        f"{show_bytes(found.host_bytes)} in all; the host has {show_bytes(limit)} for tensors",
         'set "pin_memory": false, or use DS_PIN_MEMORY_BACKEND=native, which does not round',
     )
 

@@ -110,8 +110,8 @@ class Rule:
     `context`: what the examples are judged in. `swaps`: they show only on tensors that are large
     enough to be swapped to a drive. `mutes`: nothing reads what it speaks about, so the other rules are silent
     there and about everything inside. `judge`: who shows that the rule is right, DeepSpeed or another reader,
-    whose line `source` then is, or the arithmetic of `dsconf.memory`. `shown`: the examples show on one machine without a GPU what the rule says; where
-    they do not, reading `source` has to do.
+    whose line `source` then is, or the arithmetic of `dsconf.memory`. `shown`: the examples show on one machine
+    without a GPU what the rule says; where they do not, reading `source` has to do.
     """
 
     code: str
