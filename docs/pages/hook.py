@@ -27,6 +27,6 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for module in (rules, blocks, commands):
         for name, text in module.pages().items():
             files.append(File.generated(config, name, content=text))
-    for path in sorted((ROOT / "schemas").iterdir()):
-        files.append(File.generated(config, f"schemas/{path.name}", abs_src_path=str(path)))
+    for path in sorted((ROOT / "schemas").rglob("*.json")):
+        files.append(File.generated(config, path.relative_to(ROOT).as_posix(), abs_src_path=str(path)))
     return files
