@@ -34,54 +34,36 @@ def suggestion(word: str) -> str | None:
 def rule_page(rule: Rule) -> str:
     """Everything that a rule's record holds, for people."""
     effect = rule.effect + (f" at {rule.phase}" if rule.phase else "")
-    return "\n".join(
-        [
-            f"{rule.code} {rule.name}",
-            "",
-            rule.summary,
-            "",
-            rule.explanation,
-            "",
-            f"severity   {rule.severity}",
-            f"effect     {effect}",
-            f"evidence   {evidence(rule)}",
-            f"source     {'deepspeed/' if rule.judge == 'deepspeed' else ''}{rule.source}",
-            f"page       {rule.url}",
-            "",
-            "Bad:",
-            _indented(rule.bad),
-            "",
-            "Good:",
-            _indented(rule.good),
-            "",
-        ]
-    )
+    source = rule.source if rule.judge == "reader" else f"deepspeed/{rule.source}"
+    return _page(rule, effect, evidence(rule), source, rule.bad, rule.good)
 
 
 def launcher_page(rule: LauncherRule) -> str:
     """Everything that the record of a rule about the launcher holds, for people."""
-    return "\n".join(
-        [
-            f"{rule.code} {rule.name}",
-            "",
-            rule.summary,
-            "",
-            rule.explanation,
-            "",
-            f"severity   {rule.severity}",
-            f"effect     {rule.effect}",
-            f"evidence   the launcher of DeepSpeed {DEEPSPEED} is given both examples in the tests",
-            f"source     deepspeed/{rule.source}",
-            f"page       {rule.url}",
-            "",
-            "Bad:",
-            _indented(rule.bad.text),
-            "",
-            "Good:",
-            _indented(rule.good.text),
-            "",
-        ]
-    )
+    shown = f"the launcher of DeepSpeed {DEEPSPEED} is given both examples in the tests"
+    return _page(rule, rule.effect, shown, f"deepspeed/{rule.source}", rule.bad.text, rule.good.text)
+
+
+def _page(rule: Rule | LauncherRule, effect: str, evidence: str, source: str, bad: Any, good: Any) -> str:
+    return f"""\
+{rule.code} {rule.name}
+
+{rule.summary}
+
+{rule.explanation}
+
+severity   {rule.severity}
+effect     {effect}
+evidence   {evidence}
+source     {source}
+page       {rule.url}
+
+Bad:
+{_indented(bad)}
+
+Good:
+{_indented(good)}
+"""
 
 
 def job_page() -> str:
@@ -103,6 +85,8 @@ def evidence(rule: Rule) -> str:
     """What shows that a rule is right, in one line."""
     if rule.judge == "reader":
         return "the source of the program that reads the file first"
+    if rule.judge == "arithmetic":
+        return f"bytes counted by the source of DeepSpeed {DEEPSPEED}; no engine is run for it"
     if not rule.shown:
         said = f" (`{rule.says}`)" if rule.says else ""
         reason = "one machine without a GPU" if rule.context.release == DEEPSPEED else f"DeepSpeed {DEEPSPEED}"
@@ -112,7 +96,9 @@ def evidence(rule: Rule) -> str:
         "hangs": "hangs",
         "ignored": "trains, bit for bit as without the setting",
     }
-    return f"DeepSpeed {DEEPSPEED} runs the bad example and {seen.get(rule.effect, 'trains')}; the good one trains"
+    seen_of_bad = seen.get(rule.effect, "trains")
+    rest = "; what is advised rests on the source" if rule.effect == "advice" else ""
+    return f"DeepSpeed {DEEPSPEED} runs the bad example and {seen_of_bad}; the good one trains{rest}"
 
 
 def _indented(example: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dsconf.explain import evidence
 from dsconf.rules import RULES
 from dsconf.rules.rule import Rule
 from proof.engine import Engine
@@ -15,6 +16,11 @@ JUDGED = [rule for rule in RULES if rule.judge == "deepspeed"]
 
 def test_all_but_a_few_rules_can_be_shown() -> None:
     assert len(JUDGED) - len(PROVABLE) < len(JUDGED) / 10
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_only_what_the_engine_is_run_for_is_said_to_have_been_run(rule: Rule) -> None:
+    assert ("runs the bad example" in evidence(rule)) is (rule in PROVABLE)
 
 
 @pytest.mark.parametrize("rule", PROVABLE, ids=lambda rule: rule.code)
