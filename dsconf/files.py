@@ -33,3 +33,8 @@ def _is_config(path: Path) -> bool:
     except OSError:
         return False
     return bool(_KEYS.search(head)) or bool(_NAME.search(path.name) and b"{" in head and b'"$schema"' not in head[:200])
+
+
+def reason(error: OSError) -> str:
+    """Why a file cannot be read or written, to stand behind its name."""
+    return (error.strerror or str(error)).lower()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsconf.check import check
+from dsconf.files import reason
 from dsconf.rules.rule import Context
 from dsconf.source import Document, read_file
 
@@ -42,7 +43,7 @@ def _check_file(path: Path, context: Context) -> Checked:
     try:
         document = read_file(path)
     except OSError as error:
-        return f"{path}: {(error.strerror or str(error)).lower()}"
+        return f"{path}: {reason(error)}"
     except ValueError:
         return f"{str(path)!r}: not a file name"
     return document, check(document, context).diagnostics

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from dsconf import __version__
 from dsconf.cli import compile, completion, explain, lsp, plan, presets, resolve, schema, upgrade, validate
-from dsconf.cli.options import OK
+from dsconf.cli.options import OK, CannotRun, complain
 
 _EXAMPLES = """\
 examples:
@@ -37,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status = command(options)
         sys.stdout.flush()
+    except CannotRun as error:
+        return complain(str(error))
     except BrokenPipeError:
         # The reader has seen enough; what is left must not raise again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -42,11 +42,10 @@ def _run(options: argparse.Namespace) -> int:
     from dsconf.atomic import write_text
     from dsconf.compile import compile_text
     from dsconf.diagnostic import ConfigError
+    from dsconf.files import reason
     from dsconf.overrides import OverrideError
 
     known = context(options)
-    if isinstance(known, str):
-        return complain(known)
     try:
         text = compile_text(options.preset, options.overrides, known)
     except KeyError as error:
@@ -62,7 +61,7 @@ def _run(options: argparse.Namespace) -> int:
     try:
         write_text(options.output, text)
     except OSError as error:
-        return complain(f"{options.output}: {(error.strerror or str(error)).lower()}")
+        return complain(f"{options.output}: {reason(error)}")
     return OK
 
 

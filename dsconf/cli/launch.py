@@ -102,9 +102,11 @@ def _reader(name: str) -> Callable[[str, str], EnvFile | Hostfile] | None:
 
 
 def _read(name: str, read: Callable[[str, str], Read]) -> Read | str:
+    from dsconf.files import reason
+
     try:
         return read(Path(name).read_bytes().decode("utf-8", "replace"), name)
     except OSError as error:
-        return f"{name}: {(error.strerror or str(error)).lower()}"
+        return f"{name}: {reason(error)}"
     except ValueError:
         return f"{name!r}: not a file name"

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 OK, FINDINGS, FAILED = 0, 1, 2
 
 
+class CannotRun(Exception):
+    """A command cannot do what it was asked; the text is for people."""
+
+
 def add_world_size(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--world-size", type=positive, metavar="N", help="number of ranks that the job runs on")
 
@@ -79,8 +83,12 @@ def complain(message: str) -> int:
     return FAILED
 
 
-def context(options: argparse.Namespace) -> Context | str:
-    """What is known beside the file, or a line that says why not."""
+def context(options: argparse.Namespace) -> Context:
+    """What is known beside the file.
+
+    Raises:
+        CannotRun: the options cannot be true together, or a file that they name cannot be used.
+    """
     from dataclasses import replace
 
     from dsconf.job import JobError, parse_facts
@@ -89,7 +97,7 @@ def context(options: argparse.Namespace) -> Context | str:
     try:
         facts = parse_facts(getattr(options, "job", []))
     except JobError as error:
-        return f"--job: {error}"
+        raise CannotRun(f"--job: {error}") from None
     named = getattr(options, "deepspeed", None)
     if named is not None:
         from dsconf.releases import ReleaseError, parse
@@ -97,7 +105,7 @@ def context(options: argparse.Namespace) -> Context | str:
         try:
             facts["deepspeed"] = parse(named)
         except ReleaseError as error:
-            return f"--deepspeed: {error}"
+            raise CannotRun(f"--deepspeed: {error}") from None
     context = Context(
         world_size=options.world_size,
         optimizer=getattr(options, "optimizer", None),
@@ -112,9 +120,9 @@ def context(options: argparse.Namespace) -> Context | str:
         try:
             model = described_model(options)
         except ModelError as error:
-            return str(error)
+            raise CannotRun(str(error)) from None
         if model is None and (options.gpu_memory or options.host_memory):
-            return "memory is judged for a model; add --params 7e9 or --model DIR"
+            raise CannotRun("memory is judged for a model; add --params 7e9 or --model DIR")
         context = replace(
             context, model=model, gpu_memory_bytes=options.gpu_memory, host_memory_bytes=options.host_memory
         )
@@ -122,18 +130,19 @@ def context(options: argparse.Namespace) -> Context | str:
     if name is None:
         return context
     if options.reader == "deepspeed":
-        return "--training-args needs to know whose they are; add --for transformers, accelerate or lightning"
+        raise CannotRun("--training-args needs to know whose they are; add --for transformers, accelerate or lightning")
 
+    from dsconf.files import reason
     from dsconf.training_args import TrainingArgsError, read_training_args
 
     try:
         return replace(context, training_args=read_training_args(name), training_args_file=name)
     except TrainingArgsError as error:
-        return str(error)
+        raise CannotRun(str(error)) from None
     except OSError as error:
-        return f"{name}: {(error.strerror or str(error)).lower()}"
+        raise CannotRun(f"{name}: {reason(error)}") from None
     except ValueError:
-        return f"{name!r}: not a file name"
+        raise CannotRun(f"{name!r}: not a file name") from None
 
 
 def style(color: str) -> Style:

@@ -99,6 +99,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _configs(options: argparse.Namespace) -> dict[str, DeepSpeedConfig] | str:
     """The configurations to compare by name, or a line that says why not."""
+    from dsconf.files import reason
     from dsconf.memory.plan import read_preset, whole_presets
 
     if options.file and options.preset:
@@ -110,7 +111,7 @@ def _configs(options: argparse.Namespace) -> dict[str, DeepSpeedConfig] | str:
         try:
             document = read_file(options.file)
         except OSError as error:
-            return f"{options.file}: {(error.strerror or str(error)).lower()}"
+            return f"{options.file}: {reason(error)}"
         except ValueError:
             return f"{options.file!r}: not a file name"
         from dsconf.check import check
@@ -143,6 +144,8 @@ def _free_on_drive(directory: str | None) -> int | str | None:
 
 def _written(found: Plan, options: argparse.Namespace) -> str:
     """Write what was asked for; a line that says why not, or nothing."""
+    from dsconf.files import reason
+
     try:
         if options.plot:
             from dsconf.memory.picture import PictureError, draw
@@ -156,7 +159,7 @@ def _written(found: Plan, options: argparse.Namespace) -> str:
                 return f"{options.output} is not written, since nothing fits"
             _write_config(found, options)
     except OSError as error:
-        return f"{error.filename or options.output}: {(error.strerror or str(error)).lower()}"
+        return f"{error.filename or options.output}: {reason(error)}"
     return ""
 
 

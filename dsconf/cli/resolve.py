@@ -38,6 +38,7 @@ def _settings(name: str, overrides: Sequence[str], known: Context) -> tuple[Sett
     from pathlib import Path
 
     from dsconf import presets
+    from dsconf.files import reason
     from dsconf.overrides import OverrideError, parse
     from dsconf.resolve import from_preset, resolve
     from dsconf.source import read_file
@@ -53,7 +54,7 @@ def _settings(name: str, overrides: Sequence[str], known: Context) -> tuple[Sett
     except OverrideError as error:
         return str(error)
     except OSError as error:
-        return f"{name}: {(error.strerror or str(error)).lower()}"
+        return f"{name}: {reason(error)}"
     except ValueError:
         return f"{name!r}: not a file name"
 
@@ -63,8 +64,6 @@ def _resolve(options: argparse.Namespace) -> int:
     from dsconf.resolve import as_records
 
     known = context(options)
-    if isinstance(known, str):
-        return complain(known)
     settings = _settings(options.file, options.overrides, known)
     if isinstance(settings, str):
         return complain(settings)
@@ -83,8 +82,6 @@ def _diff(options: argparse.Namespace) -> int:
     from dsconf.resolve import differences
 
     known = context(options)
-    if isinstance(known, str):
-        return complain(known)
     before, after = _settings(options.before, (), known), _settings(options.after, (), known)
     for side in (before, after):
         if isinstance(side, str):

@@ -29,14 +29,13 @@ def register(commands: Commands) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     from dsconf.atomic import write_text
+    from dsconf.files import reason
     from dsconf.fix import unified_diff
     from dsconf.releases import ReleaseError, newest, parse
     from dsconf.source import read_file
     from dsconf.upgrade import upgrade
 
     known = context(options)
-    if isinstance(known, str):
-        return complain(known)
     try:
         target = parse(options.to or newest())[-1]
         source = parse(options.source)[-1] if options.source else None
@@ -56,7 +55,7 @@ def _run(options: argparse.Namespace) -> int:
     except ReleaseError as error:
         return complain(str(error))
     except OSError as error:
-        return complain(f"{options.file}: {(error.strerror or str(error)).lower()}")
+        return complain(f"{options.file}: {reason(error)}")
     except ValueError:
         return complain(f"{options.file!r}: not a file name")
     return OK

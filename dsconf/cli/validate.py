@@ -80,18 +80,17 @@ def register(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
+    from dsconf.files import reason
     from dsconf.report import Output, report
     from dsconf.suppress import SuppressError, suppressions
 
     known = context(options)
-    if isinstance(known, str):
-        return complain(known)
     try:
         decided = suppressions(_split(options.select), _split(options.ignore))
     except SuppressError as error:
         return complain(str(error))
     except OSError as error:
-        return complain(f"{error.filename}: {(error.strerror or str(error)).lower()}")
+        return complain(f"{error.filename}: {reason(error)}")
     fails = _LEVELS[options.fail_on]
     if options.unsafe_fixes and not (options.fix or options.diff):
         return complain("--unsafe-fixes goes with --fix or --diff")
@@ -150,6 +149,7 @@ def _fixed(
 ) -> tuple[Document, tuple[Diagnostic, ...]] | str:
     """Fix a document and write it, or show the patch; what is left to say about it, or a line that says why not."""
     from dsconf.atomic import write_text
+    from dsconf.files import reason
     from dsconf.fix import fix, unified_diff
 
     outcome = fix(document, known, unsafe=options.unsafe_fixes, chosen=decided.keep)
@@ -162,7 +162,7 @@ def _fixed(
         try:
             write_text(document.filename, outcome.document.text)
         except OSError as error:
-            return f"{document.filename}: {(error.strerror or str(error)).lower()}"
+            return f"{document.filename}: {reason(error)}"
     if outcome.applied:
         done = "could be fixed" if options.diff else "fixed"
         count = len(outcome.applied)
