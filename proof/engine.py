@@ -187,19 +187,19 @@ def _run(request: Request) -> Verdict:
     for placeholder in NVME_PLACEHOLDERS:
         text = text.replace(placeholder, str(scratch / "nvme"))
     (scratch / "nvme").mkdir()
+    port = _free_port()
     file = scratch / "ds_config.json"
     file.write_text(text, encoding="utf-8", errors="surrogateescape")
     try:
-        outcomes = _fork_ranks(file, request)
+        outcomes = _fork_ranks(file, port, request)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-        _clean_shared_memory()
+        _clean_shared_memory(port)
     failed = [item for item in outcomes if not item.trained]
     return min(failed, key=lambda item: item.hung) if failed else outcomes[0]
 
 
-def _fork_ranks(file: Path, request: Request) -> list[Verdict]:
-    port = _free_port()
+def _fork_ranks(file: Path, port: int, request: Request) -> list[Verdict]:
     children: list[tuple[int, int]] = []
     for rank in range(request.world_size):
         reader, writer = os.pipe()
@@ -394,7 +394,7 @@ def _free_port() -> int:
         return probe.getsockname()[1]
 
 
-def _clean_shared_memory() -> None:
-    """Ranks leave their 64 MiB buffers behind; remove those of ranks that are gone."""
-    for leftover in Path("/dev/shm").glob("deepspeed_*"):
+def _clean_shared_memory(port: int) -> None:
+    """Ranks leave their 64 MiB buffers behind; remove those of the run at `port`, and of no other."""
+    for leftover in Path("/dev/shm").glob(f"deepspeed_*_{port}_*"):
         leftover.unlink(missing_ok=True)
