@@ -68,6 +68,8 @@ def validate(
     """
     context = _context(world_size, reader, training_args, job)
     if isinstance(source, Mapping):
+        if not isinstance(source, dict):
+            context = replace(context, container=type(source).__name__)
         return check_values(source, context)
     return check(read_file(source), context).diagnostics
 

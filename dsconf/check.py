@@ -116,10 +116,10 @@ def _plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
 def _unbuilt(value: Any) -> Any:
     if hasattr(value, "to_dict"):
         return value.to_dict()
-    if isinstance(value, dict):
-        return {name: _unbuilt(item) for name, item in cast("dict[Any, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_unbuilt(item) for item in cast("list[Any]", value)]
+    if isinstance(value, Mapping):
+        return {name: _unbuilt(item) for name, item in cast("Mapping[Any, Any]", value).items()}
+    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        return [_unbuilt(item) for item in cast("Sequence[Any]", value)]
     return value
 
 

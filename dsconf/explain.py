@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, cast
+from typing import Any
 
 from dsconf.launcher import rules as launcher
 from dsconf.launcher.rule import LauncherRule
@@ -68,11 +68,11 @@ Good:
 
 def job_page() -> str:
     """What can be told about the job around a file."""
-    from dsconf.job import FACTS
+    from dsconf.job import FACTS, SHAPES
 
     lines = ["What can be told about the job around a file, with --job NAME=VALUE:", ""]
     for name, (values, doc) in FACTS.items():
-        choices = "a whole number" if values is int else " or ".join(map(_spelt, cast("tuple[Any, ...]", values)))
+        choices = " or ".join(map(_spelt, values)) if isinstance(values, tuple) else SHAPES.get(name, "a whole number")
         lines.append(f"    {name:18} {choices}\n{'':23}{doc}")
     return "\n".join([*lines, ""])
 

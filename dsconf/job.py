@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-#: Each fact that has no option of its own, with its values and what it says.
-FACTS: dict[str, tuple[tuple[Any, ...] | type[int], str]] = {
+#: Each fact that has no option of its own, with its values (those there are, a number above 0, or a pattern that the
+#: text has) and what it says.
+FACTS: dict[str, tuple[tuple[Any, ...] | type[int] | str, str]] = {
     "exports": ((True, False), "16-bit weights will be saved for use elsewhere"),
     "zero_init": ((True, False), "the script builds the model under deepspeed.zero.Init, before anything else"),
     "scheduler": (("config", "client"), "who brings the learning-rate schedule: the file or the script"),
@@ -16,7 +18,15 @@ FACTS: dict[str, tuple[tuple[Any, ...] | type[int], str]] = {
     "hidden_size": ((True, False), "the model's configuration has a hidden_size"),
     "loader_batch_size": (int, "batch size of the script's own data loader"),
     "ranks_per_node": (int, "ranks on each node"),
+    "saved_stage": ((0, 1, 2, 3), "stage of ZeRO that the checkpoint to resume from was saved at"),
+    "saved_precision": (("fp32", "fp16", "bf16"), "precision that this checkpoint was saved in"),
+    "container": (r"[\w.]+", "class of the object that is handed to deepspeed.initialize, where it is not a dict"),
+    "transformers": (r"\d+(\.\d+)+", "release of Transformers"),
 }
+
+
+#: How facts that are free text are written.
+SHAPES = {"container": "the name of a class, such as DictConfig", "transformers": "a release, such as 4.44.2"}
 
 
 class JobError(ValueError):
@@ -59,6 +69,9 @@ def check_facts(facts: Mapping[str, Any]) -> dict[str, Any]:
             if not any(type(value) is type(item) and value == item for item in values):
                 choices = " or ".join(str(item).lower() if isinstance(item, bool) else item for item in values)
                 raise JobError(f"{name} is {value!r}; write {choices}")
+        elif isinstance(values, str):
+            if not isinstance(value, str) or not re.fullmatch(values, value):
+                raise JobError(f"{name} is {value!r}; write {SHAPES[name]}")
         elif type(value) is not int or value < 1:
             raise JobError(f"{name} is {value!r}; write a whole number above 0")
     return dict(facts)

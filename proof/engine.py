@@ -7,6 +7,7 @@ CPU says that it does not support fp16, and here it is told to try.
 
 from __future__ import annotations
 
+import json
 import logging
 import multiprocessing
 import os
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import UserDict
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -82,7 +84,9 @@ class Request:
 
     `optimizer`: who brings it; `auto` means the file, or else the script. `scheduler`: whether the script brings one
     too. `zero_init`: whether the model is built under it, before the ranks know each other; None means at stage 3,
-    after. `until`: the last phase to enter.
+    after. `container`: the class of `collections` that the configuration is handed over in, instead of as a file.
+    `saves`: where its checkpoint goes, if it is to be kept. `resumes`: the checkpoint to load in place of its
+    own. `until`: the last phase to enter.
     `timeout`: seconds after which a rank counts as hung.
     """
 
@@ -92,6 +96,9 @@ class Request:
     scheduler: Literal["config", "client"] = "config"
     zero_init: bool | None = None
     model: Model = "tiny"
+    container: str = ""
+    saves: str = ""
+    resumes: str = ""
     until: Phase = "done"
     timeout: float = 60.0
 
@@ -290,7 +297,11 @@ class _Rank:
         import torch
         from deepspeed.runtime.config import DeepSpeedConfig
 
-        path, zero_init = str(self.file), self.request.zero_init
+        path: Any = str(self.file)
+        if self.request.container:
+            kinds = {"dict": dict, "UserDict": UserDict}
+            path = kinds[self.request.container](json.loads(self.file.read_text()))
+        zero_init = self.request.zero_init
         torch.manual_seed(0)
         if zero_init:
             with deepspeed.zero.Init(config_dict_or_path=path):
@@ -325,11 +336,12 @@ class _Rank:
         if self.request.until == "step":
             return digest
         self.phase = "save"
-        engine.save_checkpoint(str(self.file.parent / "checkpoint"))
+        checkpoint = self.request.saves or str(self.file.parent / "checkpoint")
+        engine.save_checkpoint(checkpoint)
         if stage < 3 or parsed.zero_config.gather_16bit_weights_on_model_save:
             engine.save_16bit_model(str(self.file.parent / "weights"))
         self.phase = "load"
-        engine.load_checkpoint(str(self.file.parent / "checkpoint"))
+        engine.load_checkpoint(self.request.resumes or checkpoint)
         self.train(engine, 1)
         return digest
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from collections.abc import Iterator
+from typing import Any, Literal
 
 from dsconf.check import check
 from dsconf.rules import RULES
-from dsconf.rules.rule import Rule
+from dsconf.rules.rule import Context, Rule
 from dsconf.source import plain, read_text
 from proof.engine import Engine, Verdict
 
@@ -18,7 +20,7 @@ BY_SOURCE = tuple(rule for rule in RULES if rule not in PROVABLE)
 
 def objections(rule: Rule, engine: Engine) -> Iterator[str]:
     """What the engine has to say against a rule."""
-    good = _run(rule, rule.example("good"), engine)
+    good = _run(rule, rule.example("good"), engine, "good")
     if not good.trained:
         yield f"the good example fails at {good.phase}: {good.error}: {good.message}"
     text = rule.example("bad")
@@ -34,15 +36,31 @@ def objections(rule: Rule, engine: Engine) -> Iterator[str]:
             yield "training is not the same without what it calls ignored"
 
 
-def _run(rule: Rule, text: str, engine: Engine) -> Verdict:
-    return engine.run(
-        text,
-        world_size=rule.context.world_size or 1,
-        scheduler=rule.context.scheduler or "config",
-        zero_init=rule.context.zero_init,
-        model="big" if rule.swaps else "tiny",
-        optimizer=rule.context.optimizer or ("config" if '"optimizer"' in text else "auto"),
-    )
+def _run(rule: Rule, text: str, engine: Engine, which: Literal["bad", "good"] = "bad") -> Verdict:
+    context = rule.context_of(which)
+    how: dict[str, Any] = {
+        "world_size": context.world_size or 1,
+        "scheduler": context.scheduler or "config",
+        "zero_init": context.zero_init,
+        "container": context.container or "",
+        "model": "big" if rule.swaps else "tiny",
+        "optimizer": context.optimizer or ("config" if '"optimizer"' in text else "auto"),
+    }
+    if context.saved_stage is None:
+        return engine.run(text, **how)
+    with tempfile.TemporaryDirectory(prefix="dsconf-proof-") as checkpoint:
+        before = engine.run(_saved(text, context), saves=checkpoint, **how)
+        return engine.run(text, resumes=checkpoint, **how) if before.trained else before
+
+
+def _saved(text: str, context: Context) -> str:
+    """The configuration of the run that saved what an example goes on from."""
+    values: dict[str, Any] = json.loads(text)
+    values["zero_optimization"] = {**values.get("zero_optimization", {}), "stage": context.saved_stage}
+    if context.saved_precision:
+        for name in ("fp16", "bf16"):
+            values[name] = {"enabled": name == context.saved_precision}
+    return json.dumps(values)
 
 
 def _without(rule: Rule, text: str) -> str:

@@ -246,6 +246,7 @@ def test_facts_about_the_job_are_judged(cli: Cli, tmp_path: Path) -> None:
     [
         ("zero_init", "'zero_init' is not a fact about the job; write NAME=VALUE"),
         ("zero_init=maybe", "zero_init is 'maybe'; write true or false"),
+        ("transformers=new", "transformers is 'new'; write a release, such as 4.44.2"),
         ("zeroinit=true", "nothing is known as 'zeroinit' about a job; did you mean zero_init?"),
         ("ranks_per_node=0", "ranks_per_node is 0; write a whole number above 0"),
     ],

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+from omegaconf import OmegaConf
 
 from dsconf import ConfigError, DeepSpeedConfig, compile_config, load, presets, validate
 from dsconf.models import AdamW, Bf16, CpuOptimizerOffload3, NvmeParamOffload, Zero0, Zero1, Zero2, Zero3
@@ -119,6 +122,13 @@ def test_coerced_values_come_out_as_the_engine_uses_them() -> None:
 def test_validate_says_everything_and_raises_nothing() -> None:
     assert {item.code for item in validate({"steps_per_print": 0, "train_batch_size": 1})} == {"DS901", "DS903"}
     assert {item.code for item in validate({})} == {"DS601", "DS901"}
+
+
+def test_a_mapping_that_is_no_dict_is_what_deepspeed_takes_for_a_path() -> None:
+    config = OmegaConf.create({"train_micro_batch_size_per_gpu": 2, "zero_optimization": {"stage": 2}})
+    (found,) = (item for item in validate(cast("Mapping[str, Any]", config)) if item.severity == "error")
+    assert (found.name, found.path) == ("not-a-dict", ())
+    assert "OmegaConf.to_container" in found.help
 
 
 def test_load_reads_files_and_checks_the_number_of_ranks(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ rules = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
 
 def codes(rule: Rule, which: str) -> set[str]:
     """The codes of what is found in an example; notes only when they are the rule's own."""
-    report = check(read_text(rule.example(which), "ds_config.json"), rule.context)
+    report = check(read_text(rule.example(which), "ds_config.json"), rule.context_of(which))
     return {item.code for item in report.diagnostics if item.severity != "info" or item.code == rule.code}
 
 

@@ -18,7 +18,7 @@ class ExpertParallel(Block):
     Only when `enabled` is true does DeepSpeed look at the other keys, and then not before the engine is built.
     """
 
-    actor = "AutoEP, on a model with experts"
+    actor = "AutoEP (on a model with experts)"
     gate = "enabled"
     reader = "dict"
 

@@ -30,6 +30,7 @@ from dsconf.rules import (
     precision,
     readers,
     releases,
+    resume,
     scheduler,
     script,
     text,
@@ -226,6 +227,10 @@ RULES: tuple[Rule, ...] = (
     job.secondary_partition_offloaded,
     job.model_built_too_early,
     job.quantized_weights_odd_world,
+    resume.resume_at_another_stage,
+    resume.resume_in_another_precision,
+    job.not_a_dict,
+    trainers.no_sync_of_old_trainer,
 )
 
 

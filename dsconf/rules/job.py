@@ -310,3 +310,29 @@ def quantized_weights_odd_world(bound: Bound, context: Context) -> Iterator[Find
             f"weights shared among {world} ranks may not be a multiple of 8 elements, which quantizing needs",
             "run on a power of two of ranks, or remove it",
         )
+
+
+@rule(
+    "DS994",
+    "not-a-dict",
+    "error",
+    "refused",
+    phase="parse",
+    says="TypeError: stat: path should be string, bytes, os.PathLike or integer, not UserDict",
+    context=Context(container="UserDict"),
+    summary="A configuration that is neither a dict nor a path.",
+    explanation="""`deepspeed.initialize` takes a dict or the path of a file. A mapping of another class, such as the
+    DictConfig of OmegaConf and Hydra, is taken for a path.""",
+    source="runtime/config.py:441",
+    bad={},
+    good={},
+    good_context=Context(container="dict"),
+)
+def not_a_dict(bound: Bound, context: Context) -> Iterator[Finding]:
+    if context.container not in (None, "dict"):
+        remedy = "dict(...)" if context.container != "DictConfig" else "OmegaConf.to_container(config, resolve=True)"
+        yield Finding(
+            (),
+            f"DeepSpeed takes a dict or a path, and this is a {context.container}",
+            f"hand {remedy} over",
+        )

@@ -262,17 +262,20 @@ def missing_key(bound: Bound, context: Context) -> Iterator[Finding]:
     good={"bf16": {"enabled": True}, "zero_optimization": {"stage": 2}},
 )
 def unresolved_auto(bound: Bound, context: Context) -> Iterator[Finding]:
+    from dsconf.blocks import actor_of
     from dsconf.facts import Auto
 
     found = list(bound.of(Auto))
     if not found or context.reader != "deepspeed":
         return
     fatal = [fact for fact in found if not _dropped(fact) and not _taken_for_true(fact)]
+    fatal.sort(key=lambda fact: bool(actor_of(fact.path)))
     first = (fatal or found)[0]
     others = [fact for fact in found if fact is not first]
     count = f" and {len(others)} more key{'s' if len(others) > 1 else ''}" if others else ""
+    actor = actor_of(first.path) if fatal else ""
     if fatal:
-        what = "DeepSpeed takes it for a string and fails"
+        what = f"{actor or 'DeepSpeed'} takes it for a string and fails"
     elif _dropped(first):
         what = "DeepSpeed drops the key and uses its default"
     else:
@@ -285,6 +288,7 @@ def unresolved_auto(bound: Bound, context: Context) -> Iterator[Finding]:
         related=tuple(Related(fact.path, '"auto" here too') for fact in others),
         effect="refused" if fatal else None,
         phase="parse" if any(len(fact.path) == 1 for fact in fatal) else "initialize" if fatal else None,
+        actor=actor,
     )
 
 

@@ -58,6 +58,10 @@ class Context:
     hidden_size: bool | None = None
     loader_batch_size: int | None = None
     ranks_per_node: int | None = None
+    saved_stage: int | None = None
+    saved_precision: Literal["fp32", "fp16", "bf16"] | None = None
+    container: str | None = None
+    transformers: str | None = None
     model: Model | None = None
     gpu_memory_bytes: int | None = None
     host_memory_bytes: int | None = None
@@ -107,11 +111,11 @@ class Rule:
     `source`: the line of DeepSpeed 0.19.8 that decides.
     `bad`, `good`: examples, completed with `COMPLETION` where they do not set those keys (unless `whole`).
     `says`: a part of what the engine raises when it refuses the bad example, white space folded.
-    `context`: what the examples are judged in. `swaps`: they show only on tensors that are large
-    enough to be swapped to a drive. `mutes`: nothing reads what it speaks about, so the other rules are silent
-    there and about everything inside. `judge`: who shows that the rule is right, DeepSpeed or another reader,
-    whose line `source` then is, or the arithmetic of `dsconf.memory`. `shown`: the examples show on one machine
-    without a GPU what the rule says; where they do not, reading `source` has to do.
+    `context`: what the examples are judged in, and `good_context` the good one, where that differs. `swaps`: they show
+    only on tensors that are large enough to be swapped to a drive. `mutes`: nothing reads what it speaks about, so the
+    other rules are silent there and about everything inside. `judge`: who shows that the rule is right, DeepSpeed or
+    another reader, whose line `source` then is, or the arithmetic of `dsconf.memory`. `shown`: the examples show on one
+    machine without a GPU what the rule says; where they do not, reading `source` has to do.
     """
 
     code: str
@@ -131,6 +135,7 @@ class Rule:
     block: bool = False
     whole: bool = False
     context: Context = field(default_factory=Context)
+    good_context: Context | None = None
     swaps: bool = False
     mutes: bool = False
     judge: Literal["deepspeed", "reader", "arithmetic"] = "deepspeed"
@@ -140,6 +145,10 @@ class Rule:
     def url(self) -> str:
         """The rule's page."""
         return rule_url(self.name)
+
+    def context_of(self, which: Literal["bad", "good"]) -> Context:
+        """What an example is judged in."""
+        return self.context if which == "bad" else self.good_context or self.context
 
     def example(self, which: Literal["bad", "good"]) -> str:
         """The text of an example, as a whole file."""
@@ -169,6 +178,7 @@ def rule(
     block: bool = False,
     whole: bool = False,
     context: Context | None = None,
+    good_context: Context | None = None,
     swaps: bool = False,
     mutes: bool = False,
     judge: Literal["deepspeed", "reader", "arithmetic"] = "deepspeed",
@@ -195,6 +205,7 @@ def rule(
             block=block,
             whole=whole,
             context=context or Context(),
+            good_context=good_context,
             swaps=swaps,
             mutes=mutes,
             judge=judge,

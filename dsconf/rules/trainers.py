@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from dsconf.diagnostic import Path, Related
 from dsconf.readers.accelerate import BESIDE_A_FILE
 from dsconf.readers.transformers import OPTIMIZERS, SCHEDULERS
+from dsconf.releases import number
 from dsconf.rules.readers import arguments_of, literal, place_of
 from dsconf.rules.rule import Context, Finding, replace, rule
 
@@ -299,4 +300,36 @@ def evaluation_key_missing(bound: Bound, context: Context) -> Iterator[Finding]:
             ("zero_allow_untested_optimizer",),
             "Lightning raises a KeyError when it validates, tests or predicts at stage 3 without this key",
             'add "zero_allow_untested_optimizer": true',
+        )
+
+
+@rule(
+    "DS995",
+    "no-sync-of-old-trainer",
+    "warning",
+    "refused",
+    phase="step",
+    judge="reader",
+    says="AssertionError: no_sync context manager is incompatible with gradient partitioning logic",
+    reads=("zero_optimization.stage", "gradient_accumulation_steps"),
+    summary="Gradient accumulation at stage 2 or 3 with a Transformers before 4.47.1.",
+    explanation="""Between the steps of an accumulation the Trainer of old releases enters `no_sync` of the engine,
+    which DeepSpeed has since 0.16.0 and refuses where gradients are split among the ranks. Transformers leaves it alone
+    since 4.47.1.""",
+    source="transformers/trainer.py:2477",
+    bad={"gradient_accumulation_steps": 8, "zero_optimization": {"stage": 2}},
+    good={"gradient_accumulation_steps": 8, "zero_optimization": {"stage": 1}},
+    context=Context(reader="transformers", transformers="4.47.0"),
+)
+def no_sync_of_old_trainer(bound: Bound, context: Context) -> Iterator[Finding]:
+    if context.reader != "transformers" or context.transformers is None or number(context.release) < (0, 16):
+        return
+    steps, stage = bound.config.gradient_accumulation_steps, bound.config.zero_stage
+    if number(context.transformers) < (4, 47, 1) and stage >= 2 and steps is not None and steps > 1:
+        yield Finding(
+            ("gradient_accumulation_steps",),
+            f"Transformers {context.transformers} enters `no_sync` of the engine while it accumulates {steps} steps, "
+            f"which DeepSpeed refuses at stage {stage}",
+            "upgrade Transformers to 4.47.1 or later, or use stage 1",
+            at="value",
         )
