@@ -19,18 +19,23 @@ OWN_BLOCKS = ("optimizer", "scheduler")
 def build(settings: Settings, world_size: int = 1) -> DeepSpeedConfig:
     """The DeepSpeed configuration of a run on `world_size` processes.
 
-    The run's optimizer and scheduler take the place of the preset's. Raises UsageError, with everything that is
+    The run's optimizer and scheduler take the place of the preset's; those with a dotted name are none of the file's
+    business. Raises UsageError, with everything that is
     wrong and the override that each problem comes from, if DeepSpeed would refuse it or not do what it says.
     """
     overrides = read_overrides(settings.overrides)
     _refuse_overridden_own_blocks(overrides)
     document = _with_sizes_for_people(settings.ds_config, overrides)
     document = {name: value for name, value in document.items() if name not in OWN_BLOCKS}
-    document["optimizer"] = settings.optimizer.model_dump()
-    if settings.scheduler is not None:
-        document["scheduler"] = settings.scheduler.model_dump()
+    optimizer, scheduler = settings.optimizer, settings.scheduler
+    if not optimizer.is_client:
+        document["optimizer"] = optimizer.model_dump()
+    if scheduler is not None and not scheduler.is_client:
+        document["scheduler"] = {"type": scheduler.type, "params": scheduler.params}
+    # DeepSpeed takes its own optimizers for CPUs from anybody.
+    brought = optimizer.is_client and not optimizer.type.endswith((".DeepSpeedCPUAdam", ".DeepSpeedCPULion"))
     try:
-        config = load(document, world_size=world_size)
+        config = load(document, world_size=world_size, optimizer="client" if brought else None)
     except ConfigError as error:
         found = [item for item in error.diagnostics if item.severity == "error"]
         raise UsageError("\n".join(_explain(item, settings.presets, overrides) for item in found)) from None

@@ -22,7 +22,7 @@ from torch import Tensor, distributed, nn
 
 from runner.ds_config import block
 from runner.environment import Place
-from runner.errors import CannotStart
+from runner.errors import CannotStart, UsageError
 
 #: What DeepSpeed says at every start, whatever the run, and what nobody can act on. The filter must stand before
 #: the import, which says the first of them.
@@ -34,6 +34,7 @@ warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distribu
 
 import deepspeed  # noqa: E402
 from deepspeed.accelerator import get_accelerator  # noqa: E402
+from deepspeed.runtime.zero.utils import is_zero_supported_optimizer  # noqa: E402
 
 Batch = tuple[Tensor, Tensor]
 T = TypeVar("T")
@@ -110,8 +111,33 @@ class Engine:
     optimizer step.
     """
 
-    def __init__(self, model: nn.Module, ds_config: Mapping[str, Any]) -> None:
-        self.deepspeed: Any = deepspeed.initialize(model=model, config=dict(ds_config))[0]
+    def __init__(
+        self,
+        model: nn.Module,
+        ds_config: Mapping[str, Any],
+        *,
+        optimizer: Callable[[Any], Any] | None = None,
+        scheduler: Callable[[Any], Any] | None = None,
+    ) -> None:
+        """`optimizer`: makes one of parameters; `scheduler`: makes one of an optimizer, to be moved on with each step.
+
+        Both take the place of what `ds_config` says. Raises UsageError if ZeRO does not run with that optimizer.
+        """
+
+        def tested(parameters: Any) -> Any:
+            made = optimizer(parameters) if optimizer else None
+            zero = block(ds_config, "zero_optimization").get("stage", 0) > 0
+            if zero and not (ds_config.get("zero_allow_untested_optimizer") or is_zero_supported_optimizer(made)):
+                raise UsageError(
+                    f"error: optimizer: ZeRO was not tested with {type(made).__name__}, so DeepSpeed refuses it. If it "
+                    f"updates each number from that number's own gradient and state alone, it is right all the same: "
+                    f"+ds_config.zero_allow_untested_optimizer=true; otherwise take a preset without ZeRO (ddp)"
+                )
+            return made
+
+        self.deepspeed: Any = deepspeed.initialize(
+            model=model, config=dict(ds_config), optimizer=tested if optimizer else None, lr_scheduler=scheduler
+        )[0]
         self.fp16 = bool(self.deepspeed.fp16_enabled())
         self.micro_batch_size = int(self.deepspeed.train_micro_batch_size_per_gpu())
         self.accumulation_steps = int(self.deepspeed.gradient_accumulation_steps())

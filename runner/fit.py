@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from torch import Tensor
+from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from runner import engine as processes
 from runner.checkpoint import random_state
@@ -28,7 +29,7 @@ from runner.stop import SIGNALS, Stop, elected, said
 
 @dataclass(slots=True)
 class Fit:
-    """`start`: of the run, or what the checkpoint says of it. `state`: the run's own state in that checkpoint."""
+    """`start`: of the run, or what the checkpoint says of it. `schedule`: of torch, to be moved on with each epoch."""
 
     settings: Settings
     engine: Engine
@@ -39,10 +40,12 @@ class Fit:
     metrics: Metrics
     progress: Progress
     start: Manifest
+    schedule: Any = None
 
     def run(self, state: dict[str, Any]) -> tuple[Path, float]:
         """Train to the last step; returns the last checkpoint and the held-out loss there.
 
+        `state`: the run's own state in the checkpoint that it goes on from.
         Raises BrokenOff if training goes wrong, and Interrupted after a signal; on all ranks alike.
         """
         training, engine, place = self.settings.training, self.engine, self.place
@@ -59,6 +62,8 @@ class Fit:
         clock, stop, saved_at, sums = Clock(), Stop(), time.monotonic(), list[float]()
         saved = self._directory(now.step) if self._current(now.step) else None
         signal: int | None = None
+        if self.schedule is not None and "schedule" in state:
+            self.schedule.load_state_dict(state["schedule"])
         try:
             for step in range(now.step + 1, training.steps + 1):
                 last, lr = step == training.steps, engine.lr
@@ -75,12 +80,13 @@ class Fit:
                 )
                 engine.train([self.order.batch(start, size) for start in starts], before_update)
                 guard.update(step, engine.gradient_norm, engine.skipped_steps)
+                epochs = self.order.epoch(now.samples + batch) - now.epoch
                 now = now.model_copy(
                     update={
                         "step": step,
                         "samples": now.samples + batch,
                         "tokens": now.tokens + batch * self.settings.data.sequence_length,
-                        "epoch": self.order.epoch(now.samples + batch),
+                        "epoch": now.epoch + epochs,
                         "held_out_loss": None,
                     }
                 )
@@ -88,11 +94,15 @@ class Fit:
                 loss, signal = sums[0] / place.world_size, elected(sums[2 : 2 + len(SIGNALS)])
                 if last or signal or step % training.log_every == 0:
                     self._report(now, loss, lr, clock)
-                if last or (training.eval_every and step % training.eval_every == 0):
+                watched = bool(epochs) and isinstance(self.schedule, ReduceLROnPlateau)
+                if last or watched or (training.eval_every and step % training.eval_every == 0):
                     now = now.model_copy(update={"held_out_loss": self._evaluate(step)})
+                if self.schedule is not None:
+                    for _ in range(epochs):
+                        self.schedule.step(*[now.held_out_loss] if watched else [])
                 every = self.settings.checkpoint.every
                 if last or signal or sums[1] or (every and step % every == 0):
-                    saved = self._save(now, {"first_loss": guard.first_loss})
+                    saved = self._save(now, guard)
                     saved_at = time.monotonic()
                 if signal and not last:
                     break
@@ -109,7 +119,7 @@ class Fit:
         if now.held_out_loss is None:
             now = now.model_copy(update={"held_out_loss": self._evaluate(now.step)})
         if saved is None:
-            saved = self._save(now, {"first_loss": guard.first_loss})
+            saved = self._save(now, guard)
         return saved, now.held_out_loss or 0.0
 
     def _report(self, now: Manifest, loss: float, lr: float, clock: Clock) -> None:
@@ -134,10 +144,13 @@ class Fit:
             self.progress.say(f"step {step}/{self.settings.training.steps}  held-out loss {loss:.3f}")
         return loss
 
-    def _save(self, now: Manifest, state: dict[str, Any]) -> Path:
-        own = {"step": now.step, "epoch": now.epoch, "samples": now.samples, "tokens": now.tokens}
-        randoms = processes.tell_all(random_state.capture())
-        saved = save(self.engine, self.shelf, now, {**state, **own, "random": randoms}, self.place)
+    def _save(self, now: Manifest, guard: Guard) -> Path:
+        state: dict[str, Any] = {"step": now.step, "epoch": now.epoch, "samples": now.samples, "tokens": now.tokens}
+        state["first_loss"] = guard.first_loss
+        state["random"] = processes.tell_all(random_state.capture())
+        if self.schedule is not None:
+            state["schedule"] = self.schedule.state_dict()
+        saved = save(self.engine, self.shelf, now, state, self.place)
         if self.place.leads:
             kept = self.settings.checkpoint
             self.shelf.discard(keep_last=kept.keep_last, keep_best=kept.keep_best)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from dsconf import DeepSpeedConfig, atomic
-from runner import engine, ops, run_dir, zero_init
+from runner import dotted, engine, ops, run_dir, zero_init
 from runner.checkpoint import changes, random_state
 from runner.checkpoint.load import load
 from runner.checkpoint.manifest import Manifest
@@ -25,6 +26,8 @@ from runner.model.gpt import GPT, count_parameters
 from runner.progress import Progress
 from runner.settings import Settings
 from runner.text import Text
+
+_Maker = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ def run(settings: Settings, config: DeepSpeedConfig, text: Text, place: Place, f
     """
     progress = Progress(leads=place.leads)
     document = config.to_dict()
+    optimizer, schedule = _brought(settings)
     engine.refuse_unsupported_precision(document)
     ops.load(document, progress.say)
     engine.connect(place)
@@ -57,7 +61,9 @@ def run(settings: Settings, config: DeepSpeedConfig, text: Text, place: Place, f
 
     random_state.seed(settings.training.seed)
     model = _build(settings, config, place, document, progress)
-    trained = Engine(model, document)
+    per_epoch = settings.scheduler is not None and settings.scheduler.interval == "epoch"
+    trained = Engine(model, document, optimizer=optimizer, scheduler=None if per_epoch else schedule)
+    stepped = schedule(trained.optimizer) if schedule and per_epoch else None
     start, state = _start(settings, config, place, trained, found, progress)
     metrics.rewind(start.step)
     if place.leads and found is not None and found.directory.parent == directory / FOLDER:
@@ -68,7 +74,7 @@ def run(settings: Settings, config: DeepSpeedConfig, text: Text, place: Place, f
     tokens, held_out = as_tokens(text.train), as_tokens(text.held_out)
     order = TrainingOrder(tokens, length, training.seed)
     shelf = Shelf(directory / FOLDER)
-    fit = Fit(settings, trained, order, held_out, place, shelf, metrics, progress, start)
+    fit = Fit(settings, trained, order, held_out, place, shelf, metrics, progress, start, stepped)
     saved, loss = fit.run(state)
     bigram = bigram_loss(tokens, held_out)
     progress.say(f"held-out loss {loss:.2f} nats per byte (a bigram model: {bigram:.2f})")
@@ -83,6 +89,17 @@ def run(settings: Settings, config: DeepSpeedConfig, text: Text, place: Place, f
     progress.say(f"everything is in {directory}; the checkpoint is {saved.relative_to(directory)}")
     locks.clear()
     return Summary(directory, saved, loss, bigram)
+
+
+def _brought(settings: Settings) -> tuple[_Maker | None, _Maker | None]:
+    """What makes the optimizer of parameters, and the schedule of an optimizer, where DeepSpeed does not."""
+    optimizer, scheduler = settings.optimizer, settings.scheduler
+    return (
+        dotted.bind(optimizer.type, optimizer.params, "optimizer", "parameters") if optimizer.is_client else None,
+        dotted.bind(scheduler.type, scheduler.params, "scheduler", "optimizer")
+        if scheduler is not None and scheduler.is_client
+        else None,
+    )
 
 
 def _start(

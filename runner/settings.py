@@ -85,17 +85,48 @@ class CheckpointSettings(_Section):
 
 
 class OptimizerSettings(_Section):
-    """In DeepSpeed's own form, as in the `optimizer` block of a ds_config."""
+    """In DeepSpeed's own form, as in the `optimizer` block of a ds_config.
+
+    `type`: a name that DeepSpeed knows, or the dotted name of a torch optimizer, which the run then brings itself.
+    """
 
     type: str
     params: dict[str, Any] = {}
+
+    @property
+    def is_client(self) -> bool:
+        """Whether the run brings it, and not DeepSpeed."""
+        return "." in self.type
 
 
 class SchedulerSettings(_Section):
-    """In DeepSpeed's own form, as in the `scheduler` block of a ds_config."""
+    """In DeepSpeed's own form, as in the `scheduler` block of a ds_config.
+
+    `type`: a name that DeepSpeed knows, or the dotted name of what makes a torch scheduler of an optimizer. `interval`:
+    whether the latter moves on with each optimizer step, which is left to DeepSpeed, or with each epoch.
+    """
 
     type: str
     params: dict[str, Any] = {}
+    interval: Literal["step", "epoch"] = "step"
+
+    @property
+    def is_client(self) -> bool:
+        """Whether the run brings it, and not DeepSpeed."""
+        return "." in self.type
+
+    @model_validator(mode="after")
+    def _who_steps(self) -> SchedulerSettings:
+        if self.interval == "epoch" and not self.is_client:
+            raise ValueError(
+                f"interval=epoch: DeepSpeed moves its own {self.type} on with each step; use scheduler=torch"
+            )
+        if self.interval == "step" and self.type.endswith(".ReduceLROnPlateau"):
+            raise ValueError(
+                f"interval=step: DeepSpeed would show {self.type} the batch size in place of a loss; with "
+                f"interval=epoch it is shown the held-out loss"
+            )
+        return self
 
 
 class Settings(_Section):

@@ -30,6 +30,9 @@ COMPLETION: dict[str, Any] = {
 #: Who reads the file.
 Reader = Literal["deepspeed", "transformers", "accelerate", "lightning"]
 
+#: Who brings the optimizer: the file, the script, or nobody.
+Owner = Literal["config", "client", "none"]
+
 
 @dataclass(frozen=True, slots=True)
 class Context:
@@ -44,7 +47,7 @@ class Context:
     """
 
     world_size: int | None = None
-    optimizer: Literal["config", "client", "none"] | None = None
+    optimizer: Owner | None = None
     device: Literal["cuda", "cpu"] | None = None
     exports: bool | None = None
     reader: Reader = "deepspeed"

@@ -71,7 +71,7 @@ def compare(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
     old, new = dict(_leaves(before)), dict(_leaves(now))
     names = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
     found = [
-        Change(name, old.get(name), new.get(name), _why_not(name))
+        Change(name, old.get(name), new.get(name), _why_not(name) or _why_not_schedule(name, old, new))
         for name in names
         if not any(_within(name, outside) for outside in _OUTSIDE)
     ]
@@ -80,6 +80,26 @@ def compare(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
 
 def _why_not(name: str) -> str | None:
     return next((reason for fixed, reason in _FIXED.items() if _within(name, fixed)), None)
+
+
+def _why_not_schedule(name: str, old: Mapping[str, object], new: Mapping[str, object]) -> str | None:
+    """DeepSpeed's schedules keep their position alone, and so do ours; torch's keep what they were made from, too."""
+    if not _within(name, "scheduler"):
+        return None
+    if not new.get("scheduler.type"):
+        return None
+    kinds = [_kind(side) for side in (old, new)]
+    if kinds[0] != kinds[1]:
+        return "the position in the checkpoint is that of another kind of schedule"
+    if _within(name, "scheduler.params") and kinds[1][0] not in ("deepspeed", "runner"):
+        return "the checkpoint brings its own values, so the new one would have no effect"
+    return None
+
+
+def _kind(settings: Mapping[str, object]) -> tuple[str, object]:
+    name = str(settings.get("scheduler.type") or "")
+    kind = "deepspeed" if name and "." not in name else "runner" if name.startswith("runner.schedules.") else name
+    return kind, settings.get("scheduler.interval", "step")
 
 
 def _within(name: str, section: str) -> bool:
