@@ -72,6 +72,28 @@ def _identity(item: Diagnostic) -> tuple[str, Path]:
     return item.code, item.path
 
 
+class ChangedError(OSError):
+    """The file is not what it was when it was read."""
+
+    def __init__(self) -> None:
+        super().__init__(0, "it was changed by somebody else in the meantime, and is left as it is; run again")
+
+
+def write_back(before: Document, after: Document) -> None:
+    """Write what became of a document into the file that it was read from.
+
+    Raises:
+        ChangedError: the file is no longer what was read.
+        OSError: it cannot be read or written.
+    """
+    from dsconf.atomic import write_text
+    from dsconf.source import read_file
+
+    if read_file(before.filename).text != before.text:
+        raise ChangedError
+    write_text(before.filename, after.text)
+
+
 def unified_diff(before: Document, after: Document) -> str:
     """What changed in the text, as a patch; empty when nothing did."""
     import difflib

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from dsconf.cli import main
-from dsconf.fix import fix
+from dsconf.fix import ChangedError, fix, write_back
 from dsconf.rules import RULES
 from dsconf.rules.rule import Rule
-from dsconf.source import read_text
+from dsconf.source import read_file, read_text
 
 
 @pytest.mark.parametrize("unsafe", [False, True])
@@ -94,3 +94,16 @@ def test_a_file_that_cannot_be_read_is_left_alone(tmp_path: Path) -> None:
     file.write_text('{"a": ')
     _main("--fix", str(file))
     assert file.read_text() == '{"a": '
+
+
+def test_a_file_that_somebody_else_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "ds_config.json"
+    file.write_text('{"gradient_acumulation_steps": 8}')
+    before = read_file(file)
+    after = fix(before).document
+    file.write_text('{"gradient_acumulation_steps": 16}')
+    with pytest.raises(ChangedError, match="in the meantime"):
+        write_back(before, after)
+    assert file.read_text() == '{"gradient_acumulation_steps": 16}'
+    write_back(read_file(file), after)
+    assert file.read_text() == after.text

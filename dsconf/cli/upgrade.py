@@ -28,9 +28,8 @@ def register(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from dsconf.atomic import write_text
     from dsconf.files import reason
-    from dsconf.fix import unified_diff
+    from dsconf.fix import unified_diff, write_back
     from dsconf.releases import ReleaseError, newest, parse
     from dsconf.source import read_file
     from dsconf.upgrade import upgrade
@@ -51,7 +50,7 @@ def _run(options: argparse.Namespace) -> int:
         if source is None:
             print("dsconf: without --from no default that changed is written down", file=sys.stderr)
         if outcome.changes and not options.diff:
-            write_text(options.file, outcome.document.text)
+            write_back(document, outcome.document)
     except ReleaseError as error:
         return complain(str(error))
     except OSError as error:
