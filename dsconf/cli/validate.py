@@ -14,6 +14,7 @@ from dsconf.cli.options import FAILED, FINDINGS, OK, add_color, add_context, com
 from dsconf.cli.progress import Progress
 
 if TYPE_CHECKING:
+    from dsconf.baseline import Baseline
     from dsconf.cli.options import Commands
     from dsconf.diagnostic import Diagnostic, Severity
     from dsconf.many import Checked
@@ -61,6 +62,8 @@ def register(commands: Commands) -> None:
     parser.add_argument("--show-info", action="store_true", help="also show notes")
     for flag, words in (("--select", "only these rules"), ("--ignore", "not these rules")):
         parser.add_argument(flag, action="append", default=[], metavar="RULE", help=f"{words}, by code or name")
+    parser.add_argument("--baseline", metavar="FILE", help="report only what is not in this record of earlier findings")
+    parser.add_argument("--write-baseline", metavar="FILE", help="record the findings, and fail on none of them")
     parser.add_argument(
         "--fix", action="store_true", help="carry out the safe fixes and leave the rest of a file alone"
     )
@@ -80,6 +83,7 @@ def register(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     from dataclasses import replace
 
+    from dsconf.baseline import BaselineError
     from dsconf.files import reason
     from dsconf.report import Output, report
     from dsconf.suppress import SuppressError, suppressions
@@ -87,7 +91,8 @@ def _run(options: argparse.Namespace) -> int:
     known = context(options)
     try:
         decided = suppressions(_split(options.select), _split(options.ignore))
-    except SuppressError as error:
+        baseline = _baseline(options)
+    except (SuppressError, BaselineError) as error:
         return complain(str(error))
     except OSError as error:
         return complain(f"{error.filename}: {reason(error)}")
@@ -108,7 +113,7 @@ def _run(options: argparse.Namespace) -> int:
     if launch.world_size is not None:
         known = replace(known, world_size=launch.world_size)
     for document, everything in launch.checked:
-        diagnostics = decided.keep(document, everything)
+        diagnostics = _new(baseline, document, decided.keep(document, everything))
         found += sum(item.severity in fails for item in diagnostics)
         shown.add(document, diagnostics)
     for checked in _checked(launch.configs, options.stdin_filename, known):
@@ -126,7 +131,7 @@ def _run(options: argparse.Namespace) -> int:
                 complain(outcome)
                 continue
             document, diagnostics = outcome
-        diagnostics = decided.keep(document, diagnostics)
+        diagnostics = _new(baseline, document, decided.keep(document, diagnostics))
         found += sum(item.severity in fails for item in diagnostics)
         if diagnostics:
             progress.clear()
@@ -137,7 +142,30 @@ def _run(options: argparse.Namespace) -> int:
         print(f"dsconf: {line}", file=sys.stderr)
     if failures:
         return FAILED
+    if baseline and options.write_baseline:
+        try:
+            count = baseline.write()
+        except OSError as error:
+            return complain(f"{options.write_baseline}: {reason(error)}")
+        print(f"dsconf: {options.write_baseline}: {count} finding{'s' * (count != 1)} recorded", file=sys.stderr)
+        return OK
+    for line in baseline.stale() if baseline else ():
+        print(f"dsconf: {line}", file=sys.stderr)
     return FINDINGS if found else OK
+
+
+def _baseline(options: argparse.Namespace) -> Baseline | None:
+    from dsconf.baseline import Baseline, BaselineError, read
+
+    if options.baseline and options.write_baseline:
+        raise BaselineError("--baseline and --write-baseline do not go together")
+    if options.write_baseline:
+        return Baseline(Path(options.write_baseline))
+    return read(options.baseline) if options.baseline else None
+
+
+def _new(baseline: Baseline | None, document: Document, diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
+    return baseline.keep(document, diagnostics) if baseline else diagnostics
 
 
 def _split(words: Sequence[str]) -> list[str]:
@@ -148,9 +176,8 @@ def _fixed(
     document: Document, known: Context, options: argparse.Namespace, decided: Suppressions
 ) -> tuple[Document, tuple[Diagnostic, ...]] | str:
     """Fix a document and write it, or show the patch; what is left to say about it, or a line that says why not."""
-    from dsconf.atomic import write_text
     from dsconf.files import reason
-    from dsconf.fix import fix, unified_diff
+    from dsconf.fix import fix, unified_diff, write_back
 
     outcome = fix(document, known, unsafe=options.unsafe_fixes, chosen=decided.keep)
     piped = document.filename == options.stdin_filename and "-" in options.paths
@@ -160,7 +187,7 @@ def _fixed(
         sys.stdout.write(outcome.document.text)
     elif outcome.applied:
         try:
-            write_text(document.filename, outcome.document.text)
+            write_back(document, outcome.document)
         except OSError as error:
             return f"{document.filename}: {reason(error)}"
     if outcome.applied:
