@@ -207,7 +207,7 @@ def _diagnostic(rule: Rule, finding: Finding, document: Document, context: Conte
         filename=document.filename,
         location=start,
         end_location=end,
-        phase=finding.phase or (rule.phase if (finding.effect or rule.effect) == "refused" else None),
+        phase=finding.phase or (rule.phase if (finding.effect or rule.effect) in ("refused", "exhausts") else None),
         related=related,
         fix=finding.fix,
         alternatives=finding.alternatives,

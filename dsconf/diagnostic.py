@@ -16,7 +16,7 @@ Severity = Literal["error", "warning", "info"]
 
 #: What DeepSpeed does: `refused` (it raises), `hangs`, `ignored` (no effect), `coerced` (taken for another value),
 #: `deprecated` (works, with a warning), `advice` (works as written).
-Effect = Literal["refused", "hangs", "ignored", "coerced", "deprecated", "advice"]
+Effect = Literal["refused", "exhausts", "hangs", "ignored", "coerced", "deprecated", "advice"]
 
 #: When it does so.
 Phase = Literal["parse", "initialize", "step", "save", "load"]

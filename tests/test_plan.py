@@ -108,9 +108,23 @@ def test_validation_says_what_will_not_fit_with_numbers(cli: Cli, tmp_path: Path
     (tmp_path / "ds_config.json").write_text('{"train_batch_size": 8, "zero_optimization": {"stage": 2}}')
     done = cli("validate", "--params", "7e9", "--world-size", "8", "--gpu-memory", "24GiB", "ds_config.json")
     assert done.returncode == 1
-    assert re.search(r"DS970.*need [\d.]+ GiB .*21.1 GiB for tensors", done.stdout)
+    assert re.search(r"DS970.*a rank needs [\d.]+ GiB .*21.1 GiB for tensors, [\d.]+ GiB too little", done.stdout)
 
 
-def test_validation_without_a_model_does_not_judge_memory(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "ds_config.json").write_text('{"train_batch_size": 8}')
-    assert "add --params" in cli("validate", "--gpu-memory", "24GiB", "ds_config.json").stderr
+def test_validation_says_which_block_the_host_is_too_small_for(cli: Cli, tmp_path: Path) -> None:
+    offloaded = '{"stage": 3, "offload_optimizer": {"device": "cpu"}, "offload_param": {"device": "cpu"}}'
+    (tmp_path / "ds_config.json").write_text(f'{{"train_batch_size": 1, "zero_optimization": {offloaded}}}')
+    done = cli("validate", "--params", "13e9", "--host-memory", "128GB", "--format", "json", "ds_config.json")
+    (found,) = [item for item in json.loads(done.stdout)["diagnostics"] if item["code"] == "DS975"]
+    assert found["severity"] == "warning" and found["path"] == ["zero_optimization", "offload_optimizer"]
+    assert "112.7 GiB for tensors" in found["message"]
+
+
+def test_validation_without_a_model_judges_buckets_only_and_says_so(cli: Cli, tmp_path: Path) -> None:
+    zero = '{"stage": 2, "overlap_comm": true, "reduce_bucket_size": 500000000}'
+    (tmp_path / "ds_config.json").write_text(
+        f'{{"train_batch_size": 8, "fp16": {{"enabled": true}}, "zero_optimization": {zero}}}'
+    )
+    done = cli("validate", "--gpu-memory", "15GB", "--world-size", "4", "ds_config.json")
+    assert "add --params" in done.stderr
+    assert "DS976" in done.stdout and "DS970" not in done.stdout

@@ -16,6 +16,7 @@ from dsconf.source import Document, read_text
 
 _EFFECTS = {
     "refused": "refused",
+    "exhausts": "runs out of memory",
     "hangs": "hangs",
     "ignored": "ignored",
     "coerced": "taken for something else",

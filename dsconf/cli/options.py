@@ -122,7 +122,8 @@ def context(options: argparse.Namespace) -> Context:
         except ModelError as error:
             raise CannotRun(str(error)) from None
         if model is None and (options.gpu_memory or options.host_memory):
-            raise CannotRun("memory is judged for a model; add --params 7e9 or --model DIR")
+            hint = "without a model, of memory only the buckets are judged; add --params 7e9 or --model DIR"
+            print(f"dsconf: {hint}", file=sys.stderr)
         context = replace(
             context, model=model, gpu_memory_bytes=options.gpu_memory, host_memory_bytes=options.host_memory
         )

@@ -1,6 +1,6 @@
 """How many bytes a configuration needs, where, and when: of a model, on each rank, before the job starts."""
 
-from dsconf.memory.account import Account, Item, Moment, Place, account
+from dsconf.memory.account import Account, Item, Moment, Place, account, built_for
 from dsconf.memory.activations import Batch
 from dsconf.memory.machine import Machine, Shortage, World
 from dsconf.memory.model import Model, ModelError, Parameter, Transformer
@@ -21,6 +21,7 @@ __all__ = [
     "Transformer",
     "World",
     "account",
+    "built_for",
     "parse_bytes",
     "parse_count",
     "parse_fraction",

@@ -26,6 +26,8 @@ MEMORY: tuple[Place, ...] = ("accelerator", *HOST)
 #: while the norm of the gradients is computed; in the optimizer's step; between two steps; while the model is saved.
 Moment = Literal["build", "layout", "masters", "ready", "backward", "norm", "step", "between", "save"]
 MOMENTS: tuple[Moment, ...] = ("build", "layout", "masters", "ready", "backward", "norm", "step", "between", "save")
+#: Until the end of `deepspeed.initialize`.
+BUILDING: tuple[Moment, ...] = ("build", "layout", "masters", "ready")
 #: From the end of `deepspeed.initialize` on.
 ALWAYS: tuple[Moment, ...] = ("ready", "backward", "norm", "step", "between", "save")
 #: From the first step on: optimizer states come to life there, not in `deepspeed.initialize`.
@@ -101,19 +103,29 @@ class Account:
     @cached_property
     def host_bytes(self) -> int:
         """The most that the ranks of one node hold in host memory at any moment, rounding of pinned memory included."""
-        return self._node_bytes(HOST)
+        return self.node_bytes(HOST)
 
     @cached_property
     def pinned_bytes(self) -> int:
         """The most that the ranks of one node hold in pinned memory, rounding included."""
-        return self._node_bytes(("pinned",))
+        return self.node_bytes(("pinned",))
 
-    def _node_bytes(self, places: tuple[Place, ...]) -> int:
+    @cached_property
+    def shared_bytes(self) -> int:
+        """The most that the ranks of one node hold where they compute on the CPU: one memory, and nothing is pinned."""
+        return self.node_bytes(MEMORY, rounded=False)
+
+    def node_bytes(
+        self, places: tuple[Place, ...], moments: tuple[Moment, ...] = MOMENTS, *, rounded: bool = True
+    ) -> int:
+        """The most that the ranks of one node hold in some places at one of some moments. `rounded`: with what is lost
+        by rounding pinned blocks up."""
         sums: list[int] = []
-        for moment in MOMENTS:
+        for moment in moments:
             held = [item for item in self.items if item.place in places and moment in item.moments]
             once = sum(item.bytes_ for item in held if item.first_rank_only)
-            each = sum(item.bytes_ for item in held if not item.first_rank_only) + self.pinned_rounding_bytes(moment)
+            each = sum(item.bytes_ for item in held if not item.first_rank_only)
+            each += self.pinned_rounding_bytes(moment) if rounded else 0
             sums.append(once + each * self.world.ranks_per_node)
         return max(sums)
 
@@ -131,9 +143,10 @@ class Account:
 
     def shortages(self, machine: Machine) -> tuple[Shortage, ...]:
         """Where a machine has too little, as far as its sizes are known."""
+        host = machine.usable_host_bytes(self.world.ranks_per_node)
         limits = (
-            ("accelerator", self.accelerator_bytes, machine.usable_accelerator_bytes),
-            ("host", self.host_bytes, machine.usable_host_bytes(self.world.ranks_per_node)),
+            ("accelerator", self.accelerator_bytes, None if machine.shared else machine.usable_accelerator_bytes),
+            ("host", self.shared_bytes if machine.shared else self.host_bytes, host),
             ("nvme", self.nvme_bytes, machine.nvme_bytes),
         )
         return tuple(
@@ -164,6 +177,21 @@ def account(
     return Account(model, world, settings, built, items)
 
 
+def built_for(
+    machine: Machine, config: DeepSpeedConfig, model: Model, world: World, batch: Batch | None = None
+) -> Account:
+    """The account of the way to build the model that a machine calls for: whole, unless that does not fit and
+    `deepspeed.zero.Init` leaves less missing."""
+    whole = account(config, model, world, batch)
+    missing = whole.shortages(machine)
+    if not missing or whole.settings.stage < 3:
+        return whole
+    cut = account(config, model, world, batch, zero_init=True)
+    still = cut.shortages(machine)
+    fewer = len(still) < len(missing) or sum(x.over_bytes for x in still) < sum(x.over_bytes for x in missing)
+    return cut if fewer else whole
+
+
 def _items(settings: Settings, model: Model, world: World, zero_init: bool, rank: int | None) -> Iterator[Item]:
     from dsconf.memory import stage0, stage3, stage12
 
@@ -171,7 +199,11 @@ def _items(settings: Settings, model: Model, world: World, zero_init: bool, rank
     yield Item("buffers", device, model.buffers_bytes, MOMENTS, "torch/nn/modules/module.py")
     if not zero_init:
         # Each rank builds all of it, in fp32, before the engine casts and moves it.
-        yield Item("parameters", "pageable", 4 * model.count, ("build",), "runtime/engine.py:1859")
+        yield Item("parameters", "pageable", 4 * model.count, ("build",), "torch/nn/modules/module.py")
+        if settings.low_precision:
+            # The cast goes tensor by tensor: each is there twice for a moment.
+            cast = settings.model_bytes * model.largest_tensor
+            yield Item("temporaries", "pageable", cast, ("build",), "runtime/engine.py:1859")
     if settings.stage == 0:
         yield from stage0.items(settings, model)
     elif settings.stage == 3:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from dsconf.memory.account import Account, Moment, account
+from dsconf.memory.account import Account, Moment, account, built_for
 from dsconf.memory.activations import Batch
 from dsconf.memory.machine import Machine, Shortage, World
 from dsconf.memory.model import Model
@@ -37,10 +37,14 @@ class Row:
     shortages: tuple[Shortage, ...]
     spare_bytes: int | None
     largest_micro_batch: int | None
-    needs_zero_init: bool
     traffic_bytes: tuple[int, int, int]
     #: What stands in the way beside memory.
     blocker: str = ""
+
+    @property
+    def needs_zero_init(self) -> bool:
+        """Whether it would not fit, or by more, were the model built whole."""
+        return self.account.zero_init
 
     @property
     def fits(self) -> bool:
@@ -114,32 +118,26 @@ def plan(
 
 
 def _row(name: str, config: DeepSpeedConfig, model: Model, world: World, machine: Machine, batch: Batch | None) -> Row:
-    whole = account(config, model, world, batch)
-    shortages = whole.shortages(machine)
-    needs_init = False
-    if whole.settings.stage == 3 and shortages:
-        cut = account(config, model, world, batch, zero_init=True)
-        fewer = cut.shortages(machine)
-        if len(fewer) < len(shortages) or sum(x.over_bytes for x in fewer) < sum(x.over_bytes for x in shortages):
-            whole, shortages, needs_init = cut, fewer, True
-    limit = machine.usable_accelerator_bytes
-    blocker = "needs --nvme" if whole.nvme_bytes and machine.nvme_bytes is None else ""
+    found = built_for(machine, config, model, world, batch)
+    limit, held = machine.usable_accelerator_bytes, found.accelerator_bytes
+    if machine.shared:
+        limit, held = machine.usable_host_bytes(world.ranks_per_node), found.shared_bytes
     return Row(
         name=name,
-        account=whole,
-        shortages=shortages,
-        spare_bytes=None if limit is None else limit - whole.accelerator_bytes,
-        largest_micro_batch=_largest(config, model, world, machine, batch, needs_init),
-        needs_zero_init=needs_init,
-        traffic_bytes=_traffic(whole),
-        blocker=blocker,
+        account=found,
+        shortages=found.shortages(machine),
+        spare_bytes=None if limit is None else limit - held,
+        largest_micro_batch=_largest(config, model, world, machine, batch, found.zero_init),
+        traffic_bytes=_traffic(found),
+        blocker="needs --nvme" if found.nvme_bytes and machine.nvme_bytes is None else "",
     )
 
 
 def _largest(
     config: DeepSpeedConfig, model: Model, world: World, machine: Machine, batch: Batch | None, zero_init: bool
 ) -> int | None:
-    if batch is None or model.transformer is None or machine.usable_accelerator_bytes is None:
+    known = machine.host_bytes if machine.shared else machine.accelerator_bytes
+    if batch is None or model.transformer is None or known is None:
         return None
 
     def fits(samples: int) -> bool:
@@ -184,15 +182,13 @@ def _reason(best: Row | None, fitting: Iterable[Row]) -> str:
     if best is None:
         return ""
     nvme, host, network = best.traffic_bytes
-    if nvme:
-        return "nothing fits without a drive"
-    if host:
-        return "nothing fits without host memory" if best.account.settings.stage < 3 else "the least traffic that fits"
+    if nvme or host:
+        return f"all that fits needs {'the drive' if nvme else 'host memory'}, and this moves least through it"
     others = [row for row in fitting if row.traffic_bytes == best.traffic_bytes and row is not best]
     if not network and not others:
-        return "the only one that fits without moving tensors to the host"
-    least = "no traffic at all" if not network else "the least traffic of those that fit"
-    return f"{least}, and of its equals the one with most memory to spare" if others else least
+        return "the only one that fits and leaves the host's memory alone"
+    least = "it moves nothing" if not network else "of those that fit it moves least between ranks"
+    return f"{least}, and of its equals it leaves most memory to spare" if others else least
 
 
 def _notes(rows: Iterable[Row], model: Model, batch: Batch | None) -> Iterable[str]:

@@ -49,6 +49,7 @@ _MOST_PLACES = 4
 
 _EFFECTS = {
     "refused": "refuses this",
+    "exhausts": "runs out of memory with this",
     "hangs": "hangs on this",
     "ignored": "ignores this",
     "coerced": "takes this for something else",

@@ -216,6 +216,8 @@ RULES: tuple[Rule, ...] = (
     memory.gathered_parameters_exceed_memory,
     memory.nvme_buffer_below_largest_parameter,
     memory.pinned_memory_exceeds_host,
+    memory.host_too_small,
+    memory.large_buckets,
     job.zero_init_below_stage_3,
     job.batch_sizes_before_distributed,
     job.scheduler_block_unused,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from dsconf.memory.account import MOMENTS, Account, account
+from dsconf.memory.account import BUILDING, HOST, MOMENTS, Account, Moment, account, built_for
 from dsconf.memory.machine import Machine, World
-from dsconf.memory.model import Model
+from dsconf.memory.model import Model, Parameter
 from dsconf.memory.size import show_bytes
 from dsconf.rules.rule import Context, Finding, rule
 
@@ -21,17 +21,37 @@ _SEVEN = Model.from_count(7_000_000_000)
 _BF16 = {"enabled": True}
 
 
+#: When most is held, in words.
+_WHEN: dict[Moment, str] = {
+    "build": "while the model is built",
+    "layout": "in `deepspeed.initialize`",
+    "masters": "in `deepspeed.initialize`",
+    "ready": "after `deepspeed.initialize`",
+    "backward": "in the backward pass",
+    "norm": "while the norm of the gradients is taken",
+    "step": "in the optimizer's step",
+    "between": "between two steps",
+    "save": "while weights are saved",
+}
+
+
 def _accounted(bound: Bound, context: Context) -> Account | None:
     if context.model is None:
         return None
     ranks = context.world_size or 1
     node = context.ranks_per_node or ranks
     world = World(max(1, ranks // node), min(node, ranks))
-    return account(bound.config, context.model, world, zero_init=bool(context.zero_init))
+    if context.zero_init is None:
+        return built_for(_machine(context), bound.config, context.model, world)
+    return account(bound.config, context.model, world, zero_init=context.zero_init)
 
 
 def _machine(context: Context) -> Machine:
     return Machine(context.gpu_memory_bytes, context.host_memory_bytes)
+
+
+def _buckets(found: Account) -> int:
+    return max(found.components(moment, "accelerator").get("communication buckets", 0) for moment in MOMENTS)
 
 
 def _without(found: Account, component: str) -> int:
@@ -55,17 +75,25 @@ def _culprit(found: Account, machine: Machine) -> str:
 
 def _rounded_away(found: Account, machine: Machine) -> bool:
     """Whether the host would do, were pinned blocks not rounded up."""
-    ranks = found.world.ranks_per_node
-    limit = machine.usable_host_bytes(ranks)
-    exact = ranks * max(found.bytes_at(moment, "pageable", "pinned") for moment in MOMENTS)
-    return limit is not None and exact <= limit < found.host_bytes
+    limit = machine.usable_host_bytes(found.world.ranks_per_node)
+    return limit is not None and found.node_bytes(HOST, rounded=False) <= limit < found.host_bytes
+
+
+def _made_of(parts: dict[str, int]) -> str:
+    """The three largest components."""
+    largest = sorted(parts.items(), key=lambda item: -item[1])[:3]
+    return ", ".join(f"{name} {show_bytes(size)}" for name, size in largest)
+
+
+def _phase(moment: Moment) -> Phase:
+    return "initialize" if moment in BUILDING else "save" if moment == "save" else "step"
 
 
 @rule(
     "DS970",
     "does-not-fit",
     "error",
-    "refused",
+    "exhausts",
     phase="step",
     reads=_READS,
     judge="arithmetic",
@@ -82,42 +110,120 @@ def _rounded_away(found: Account, machine: Machine) -> bool:
     ),
 )
 def does_not_fit(bound: Bound, context: Context) -> Iterator[Finding]:
-    found = _accounted(bound, context)
-    if found is None:
+    found, machine = _accounted(bound, context), _machine(context)
+    limit = machine.usable_accelerator_bytes
+    if found is None or limit is None or found.accelerator_bytes <= limit or _culprit(found, machine):
         return
+    moment, need = found.peak("accelerator")
+    yield Finding(
+        ("zero_optimization",),
+        f"{found.model.name}: a rank needs {show_bytes(need)} {_WHEN[moment]} "
+        f"({_made_of(found.components(moment, 'accelerator'))}); an accelerator has {show_bytes(limit)} for tensors, "
+        f"{show_bytes(need - limit)} too little",
+        "`dsconf plan` shows which preset fits",
+        phase=_phase(moment),
+    )
+
+
+@rule(
+    "DS975",
+    "host-too-small",
+    "warning",
+    "exhausts",
+    phase="initialize",
+    reads=_READS,
+    judge="arithmetic",
+    summary="The ranks of a node need more host memory than there is.",
+    explanation="""Offloaded states take 16 to 20 bytes for each parameter of a node, and a model that is not built
+    under `deepspeed.zero.Init` takes 4 on every rank while it is built. A system that can swap becomes very slow; any
+    other kills the job. 5 % of the memory and half a GiB for each process are set aside first.""",
+    source="runtime/zero/stage3.py:1157",
+    bad={"bf16": _BF16, "zero_optimization": {"stage": 3, "offload_optimizer": {"device": "cpu"}}},
+    good={
+        "bf16": _BF16,
+        "zero_optimization": {
+            "stage": 3,
+            "offload_optimizer": {"device": "nvme", "nvme_path": "/local_nvme"},
+            "sub_group_size": 100_000_000,
+        },
+    },
+    context=Context(
+        world_size=1, model=_SEVEN, gpu_memory_bytes=80 * _GIB, host_memory_bytes=96 * _GIB, zero_init=True
+    ),
+)
+def host_too_small(bound: Bound, context: Context) -> Iterator[Finding]:
+    found, machine = _accounted(bound, context), _machine(context)
+    if found is None or _rounded_away(found, machine):
+        return
+    ranks = found.world.ranks_per_node
+    limit = machine.usable_host_bytes(ranks)
+    if limit is None or found.host_bytes <= limit:
+        return
+    moment = max(MOMENTS, key=lambda moment: found.node_bytes(HOST, (moment,)))
+    zero = bound.config.zero_optimization
+    blocks = [name for name in ("offload_optimizer", "offload_param") if getattr(zero, name, None) is not None]
+    built = moment == "build" and not found.zero_init
+    if built:
+        what, help_ = "", "build the model on the meta device, or on one rank at a time"
+        if found.settings.stage == 3:
+            help_ = "build the model under `deepspeed.zero.Init`"
+    else:
+        what = f" ({_made_of(found.components(moment, *HOST))} on each rank)"
+        help_ = "`dsconf plan` shows which preset fits; offload to NVMe takes less of the host"
+    yield Finding(
+        ("zero_optimization", *(() if built else blocks[:1])),
+        f"{found.model.name}: {'the ranks' if ranks > 1 else 'the rank'} of a node need{'' if ranks > 1 else 's'} "
+        f"{show_bytes(found.host_bytes)} of host memory {_WHEN[moment]}{what}; it has {show_bytes(limit)} for tensors, "
+        f"{show_bytes(found.host_bytes - limit)} too little",
+        help_,
+        phase=_phase(moment),
+    )
+
+
+#: Buckets that take more than this share of an accelerator's memory are worth a word.
+_MUCH = 0.2
+
+
+@rule(
+    "DS976",
+    "large-buckets",
+    "warning",
+    "advice",
+    reads=_READS,
+    judge="arithmetic",
+    summary="The reduction buckets alone take more than a fifth of an accelerator's memory.",
+    explanation="""They are there at their full size whatever the size of the model: `reduce_bucket_size` elements in
+    the type of the gradients, twice under `overlap_comm`, and as much again while they are sent. Smaller ones cost a
+    little speed and leave room for a larger batch.""",
+    source="runtime/zero/stage_1_and_2.py:3256",
+    bad={"bf16": _BF16, "zero_optimization": {"stage": 2, "overlap_comm": True, "reduce_bucket_size": 500_000_000}},
+    good={"bf16": _BF16, "zero_optimization": {"stage": 2, "overlap_comm": True, "reduce_bucket_size": 50_000_000}},
+    context=Context(world_size=4, gpu_memory_bytes=15_000_000_000),
+)
+def large_buckets(bound: Bound, context: Context) -> Iterator[Finding]:
     machine = _machine(context)
-    for short in found.shortages(machine):
-        if short.where == "accelerator" and not _culprit(found, machine):
-            moment, need = found.peak("accelerator")
-            limit = machine.usable_accelerator_bytes or 0
-            what = f"an accelerator has {show_bytes(limit)} for tensors"
-        elif short.where == "host" and not _rounded_away(found, machine):
-            moment, need = found.peak("pageable", "pinned")
-            need = found.host_bytes
-            limit = machine.usable_host_bytes(found.world.ranks_per_node) or 0
-            what = f"the host of a node has {show_bytes(limit)} for tensors"
-        else:
-            continue
-        parts = found.components(moment, "accelerator") if short.where == "accelerator" else {}
-        largest = sorted(parts.items(), key=lambda item: -item[1])[:3]
-        made_of = f" ({', '.join(f'{name} {show_bytes(size)}' for name, size in largest)})" if largest else ""
+    limit = machine.usable_accelerator_bytes
+    model = context.model or Model("", (Parameter(10**12),))
+    found = account(bound.config, model, World(1, context.world_size or 1))
+    if limit is None or (context.model and found.accelerator_bytes > limit and _culprit(found, machine)):
+        return
+    taken, size = _buckets(found), found.settings.reduce_bucket
+    if size and taken > _MUCH * limit:
+        copies = found.settings.gradient_bytes * size
         yield Finding(
-            ("zero_optimization",),
-            f"{found.model.name} need {show_bytes(need)}{made_of}; {what}, {show_bytes(short.over_bytes)} too little",
-            "`dsconf plan` shows which preset fits",
-            phase=_phase(moment),
+            ("zero_optimization", "reduce_bucket_size"),
+            f"the buckets take {show_bytes(taken)} of {show_bytes(limit)} for tensors: {taken / copies:.2g} times "
+            f"`reduce_bucket_size`",
+            f"set `reduce_bucket_size` to {_round(min(50_000_000, int(size * _MUCH * limit / taken)))}",
+            at="value",
         )
-
-
-def _phase(moment: str) -> Phase:
-    return "initialize" if moment in ("build", "layout", "masters", "ready") else "step"
 
 
 @rule(
     "DS971",
     "buckets-exceed-free-memory",
     "error",
-    "refused",
+    "exhausts",
     phase="step",
     reads=_READS,
     judge="arithmetic",
@@ -136,8 +242,7 @@ def buckets_exceed_free_memory(bound: Bound, context: Context) -> Iterator[Findi
     if found is None or limit is None or _culprit(found, _machine(context)) != "communication buckets":
         return
     free = limit - _without(found, "communication buckets")
-    taken = max(found.components(moment, "accelerator").get("communication buckets", 0) for moment in MOMENTS)
-    size = found.settings.reduce_bucket
+    taken, size = _buckets(found), found.settings.reduce_bucket
     yield Finding(
         ("zero_optimization", "reduce_bucket_size") if size else ("zero_optimization",),
         f"the buckets take {show_bytes(taken)}, and the rest leaves {show_bytes(free)} of the accelerator",
@@ -150,7 +255,7 @@ def buckets_exceed_free_memory(bound: Bound, context: Context) -> Iterator[Findi
     "DS972",
     "gathered-parameters-exceed-memory",
     "error",
-    "refused",
+    "exhausts",
     phase="step",
     reads=_READS,
     judge="arithmetic",
@@ -230,7 +335,7 @@ def nvme_buffer_below_largest_parameter(bound: Bound, context: Context) -> Itera
     "DS974",
     "pinned-memory-exceeds-host",
     "error",
-    "refused",
+    "exhausts",
     phase="initialize",
     reads=_READS,
     judge="arithmetic",
