@@ -47,6 +47,18 @@ def accelerator() -> str:
     return str(_accelerator.device_name())
 
 
+def free_accelerator_memory() -> int | None:
+    """Bytes that are free on this rank's accelerator; None where that is the CPU, which has the host's memory."""
+    return None if accelerator() == "cpu" else int(_accelerator.available_memory())
+
+
+def allocated_memory() -> tuple[int, int] | None:
+    """Bytes of tensors on this rank's accelerator, now and at most so far; None where that is the CPU."""
+    if accelerator() == "cpu":
+        return None
+    return int(_accelerator.memory_allocated()), int(_accelerator.max_memory_allocated())
+
+
 def refuse_unsupported_precision(ds_config: Mapping[str, Any]) -> None:
     """Raise CannotStart if the accelerator lacks the 16-bit type that `ds_config` enables."""
     for name, supported in (

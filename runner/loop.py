@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dsconf import DeepSpeedConfig, atomic
-from runner import dotted, engine, ops, run_dir, zero_init
+from runner import dotted, engine, memory, ops, run_dir
 from runner.checkpoint import changes, random_state
 from runner.checkpoint.load import load
 from runner.checkpoint.manifest import Manifest
@@ -21,8 +21,9 @@ from runner.engine import Engine
 from runner.environment import Place
 from runner.evaluate import bigram_loss
 from runner.fit import Fit
+from runner.forecast import Forecast, describe, forecast
 from runner.metrics import Metrics
-from runner.model.gpt import GPT, count_parameters
+from runner.model.gpt import GPT
 from runner.progress import Progress
 from runner.settings import Settings
 from runner.text import Text
@@ -59,8 +60,11 @@ def run(settings: Settings, config: DeepSpeedConfig, text: Text, place: Place, f
         run_dir.describe(directory, settings, config)
     metrics = Metrics(directory / run_dir.METRICS if place.leads else None)
 
+    training, length = settings.training, settings.data.sequence_length
+    tokens, held_out = as_tokens(text.train), as_tokens(text.held_out)
+    meter = memory.Meter()
     random_state.seed(settings.training.seed)
-    model = _build(settings, config, place, document, progress)
+    model, expected = _build(settings, config, place, document, progress)
     per_epoch = settings.scheduler is not None and settings.scheduler.interval == "epoch"
     trained = Engine(model, document, optimizer=optimizer, scheduler=None if per_epoch else schedule)
     stepped = schedule(trained.optimizer) if schedule and per_epoch else None
@@ -70,13 +74,15 @@ def run(settings: Settings, config: DeepSpeedConfig, text: Text, place: Place, f
         Shelf(directory / FOLDER).make_current(found.directory.name)
     progress.say(f"text: {text.source}; {len(text.train):,} bytes to train on, {len(text.held_out):,} held out")
 
-    training, length = settings.training, settings.data.sequence_length
-    tokens, held_out = as_tokens(text.train), as_tokens(text.held_out)
     order = TrainingOrder(tokens, length, training.seed)
     shelf = Shelf(directory / FOLDER)
     fit = Fit(settings, trained, order, held_out, place, shelf, metrics, progress, start, stepped)
     saved, loss = fit.run(state)
     bigram = bigram_loss(tokens, held_out)
+    # Their tensors are the data's, and not in the account.
+    del fit, order
+    sizes = meter.beside(expected)
+    progress.say(f"memory of rank 0: {memory.said(sizes)}")
     progress.say(f"held-out loss {loss:.2f} nats per byte (a bigram model: {bigram:.2f})")
     if place.leads:
         summary = {
@@ -84,6 +90,7 @@ def run(settings: Settings, config: DeepSpeedConfig, text: Text, place: Place, f
             "held_out_loss": loss,
             "bigram_loss": bigram,
             "checkpoint": saved.relative_to(directory).as_posix(),
+            "memory": sizes,
         }
         atomic.write_text(directory / run_dir.SUMMARY, json.dumps(summary, indent=2) + "\n")
     progress.say(f"everything is in {directory}; the checkpoint is {saved.relative_to(directory)}")
@@ -132,22 +139,17 @@ def _start(
 
 def _build(
     settings: Settings, config: DeepSpeedConfig, place: Place, document: dict[str, Any], progress: Progress
-) -> GPT:
-    zero = config.zero_optimization
-    parameters = count_parameters(settings.model)
-    decision = zero_init.decide(
-        settings.model.zero_init,
-        stage=stage(config),
-        offloads_parameters=getattr(zero, "offload_param", None) is not None,
-        parameter_bytes=4 * parameters,
-        ranks_per_host=place.ranks_per_host,
-        free_bytes=zero_init.free_host_memory(),
-    )
+) -> tuple[GPT, Forecast]:
+    """The model, and what the run was said to need before it was built."""
+    model = describe(settings.model)
     processes = "1 process" if place.world_size == 1 else f"{place.world_size} processes"
     progress.say(
-        f"model: {parameters / 1e6:.2f} million parameters, ZeRO stage {stage(config)}, "
+        f"model: {model.count / 1e6:.2f} million parameters, ZeRO stage {stage(config)}, "
         f"{processes} on {engine.accelerator()}"
     )
-    progress.say(f"zero.Init: {'yes' if decision.use else 'no'} ({decision.why})")
-    with engine.zero_init(document, enabled=decision.use):
-        return GPT(settings.model)
+    said = forecast(settings, config, model, place, memory.free(config))
+    progress.say(f"zero.Init: {'yes' if said.zero_init else 'no'} ({said.why})")
+    progress.say(f"memory: {said.summary}")
+    said.refuse_shortage()
+    with engine.zero_init(document, enabled=said.zero_init):
+        return GPT(settings.model), said

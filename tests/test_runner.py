@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from hydra import compose, initialize_config_module
 
 from dsconf import presets
-from runner import ds_config, ops, settings, text, zero_init
+from dsconf.memory import Machine, Model, World, account
+from dsconf.memory.plan import read_preset
+from runner import ds_config, forecast, ops, settings, text
 from runner.app import read_settings, register_presets
 from runner.data import TrainingOrder, as_tokens, consecutive, rank_position
 from runner.environment import prepare
 from runner.errors import CannotStart, UsageError
 from runner.evaluate import bigram_loss
-from runner.model.gpt import GPT, count_parameters
+from runner.forecast import describe
+from runner.model.gpt import GPT
 from runner.settings import DataSettings, ModelSettings, Settings
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -244,33 +249,64 @@ def test_the_model_starts_at_an_even_guess_and_sees_only_the_past() -> None:
     before, after = model(tokens), model(changed)
     assert torch.allclose(before[:, :8], after[:, :8])
     assert not torch.allclose(before[:, 8:], after[:, 8:])
-    assert count_parameters(shape) == sum(parameter.numel() for parameter in model.parameters())
+    assert describe(shape).count == sum(parameter.numel() for parameter in model.parameters())
+
+
+GPUS = World(1, 8)
+SEVEN = Model.from_count(7_000_000_000)
+
+
+@pytest.mark.parametrize("preset", ["zero3", "zero3_offload"])
+def test_zero_init_is_used_from_the_byte_on_that_building_whole_does_not_fit(preset: str) -> None:
+    config = read_preset(preset)
+    whole = account(config, SEVEN, GPUS)
+    for spare, use in ((0, False), (-1, True)):
+        machine = Machine(whole.accelerator_bytes + 2**40, whole.host_bytes + spare, set_aside=False)
+        assert forecast.choose("auto", config, SEVEN, GPUS, machine).zero_init is use
+        machine = Machine(whole.accelerator_bytes + spare, whole.host_bytes + 2**40, set_aside=False)
+        # The peak under zero.Init is as high where the optimizer stays on the accelerator.
+        expected = use and account(config, SEVEN, GPUS, zero_init=True).accelerator_bytes < whole.accelerator_bytes
+        assert forecast.choose("auto", config, SEVEN, GPUS, machine).zero_init is expected
+
+
+def test_zero_init_on_cpus_goes_by_the_one_memory_that_there_is() -> None:
+    config, world = read_preset("zero3"), World(1, 2)
+    whole = account(config, SEVEN, world)
+    for spare, use in (
+        (0, False),
+        (-1, account(config, SEVEN, world, zero_init=True).shared_bytes < whole.shared_bytes),
+    ):
+        machine = Machine(host_bytes=whole.shared_bytes + spare, shared=True, set_aside=False)
+        assert forecast.choose("auto", config, SEVEN, world, machine).zero_init is use
 
 
 @pytest.mark.parametrize(
-    ("wish", "stage", "offloads", "parameter_bytes", "ranks", "free", "use", "why"),
+    ("wish", "preset", "use", "why"),
     [
-        ("auto", 2, False, 10**12, 8, 10**9, False, "stage 2"),
-        ("never", 3, True, 10**12, 8, 10**9, False, "never"),
-        ("always", 3, False, 1, 1, 10**9, True, "always"),
-        ("auto", 3, True, 1, 1, 10**9, True, "offloaded"),
-        ("auto", 3, False, 10**8, 4, 10**9, False, "400 MB"),
-        ("auto", 3, False, 10**8, 6, 10**9, True, "600 MB, with only 1 GB"),
+        ("auto", "zero2", False, "stage 2"),
+        ("never", "zero3", False, "model.zero_init=never"),
+        ("always", "zero3", True, "model.zero_init=always"),
+        ("auto", "zero3_offload", True, "202.8 GiB of this host .*98.2 GiB .*with 100.0 GiB and 80.0 GiB free"),
     ],
 )
-def test_zero_init_is_used_where_whole_copies_would_not_fit(
-    wish: str, stage: int, offloads: bool, parameter_bytes: int, ranks: int, free: int, use: bool, why: str
-) -> None:
-    decision = zero_init.decide(
-        wish,  # type: ignore[arg-type]
-        stage=stage,
-        offloads_parameters=offloads,
-        parameter_bytes=parameter_bytes,
-        ranks_per_host=ranks,
-        free_bytes=free,
-    )
-    assert decision.use is use
-    assert why in decision.why
+def test_the_decision_on_zero_init_says_why_with_its_numbers(wish: Any, preset: str, use: bool, why: str) -> None:
+    machine = Machine(80 * 2**30, 100 * 2**30)
+    decision = forecast.choose(wish, read_preset(preset), Model.from_count(6_740_000_000), GPUS, machine)
+    assert decision.zero_init is use
+    assert re.search(why, decision.why) and "\n" not in decision.why
+
+
+def test_a_run_that_cannot_fit_is_refused_with_what_would_fit() -> None:
+    machine = Machine(80 * 2**30, 1024 * 2**30)
+    with pytest.raises(CannotStart, match=r"too little memory on each accelerator .*needed.*free[^$]*\+preset=zero1"):
+        forecast.choose("auto", read_preset("ddp"), SEVEN, GPUS, machine).refuse_shortage()
+    forecast.choose("auto", read_preset("zero1"), SEVEN, GPUS, machine).refuse_shortage()
+
+
+def test_a_run_that_nothing_can_make_fit_is_refused_with_what_to_change() -> None:
+    machine = Machine(host_bytes=2**30, shared=True)
+    with pytest.raises(CannotStart, match=r"on this host [^$]*no preset would fit; train a smaller model"):
+        forecast.choose("auto", read_preset("zero3_offload"), SEVEN, GPUS, machine).refuse_shortage()
 
 
 def test_zero_init_below_stage_3_is_refused() -> None:

@@ -142,9 +142,3 @@ def _initialise(module: nn.Module) -> None:
         nn.init.normal_(module.weight, std=1 / math.sqrt(module.in_features))
     elif isinstance(module, nn.Embedding):
         nn.init.normal_(module.weight)
-
-
-def count_parameters(settings: ModelSettings) -> int:
-    """How many parameters the model will have; nothing is allocated."""
-    with torch.device("meta"):
-        return sum(parameter.numel() for parameter in GPT(settings).parameters())
