@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, NoReturn, cast
 
 import hydra
+import yaml
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from dsconf import presets
+from runner import failure, lifeline, logs, run_dir
 from runner.errors import BrokenOff, CannotStart, Interrupted, UsageError
 from runner.settings import Settings, read
 
@@ -29,17 +33,20 @@ def main() -> None:
         sys.exit(_run())
     except UsageError as error:
         _fail(str(error), status=2)
-    except Interrupted as end:
-        _fail(f"\n{end}", status=end.status)
     except (CannotStart, BrokenOff) as error:
         _fail(f"error: {error}", status=1)
+    except Interrupted as end:
+        _stop(f"\n{end}", status=end.status)
     except KeyboardInterrupt:
-        _fail("\nstopped by Ctrl-C before the first step", status=130)
+        _stop("\nstopped by Ctrl-C before the first step", status=130)
 
 
 def _run() -> int:
     # The deepspeed launcher puts it in front of the arguments, unless it is called with --no_local_rank.
     sys.argv[1:] = [word for word in sys.argv[1:] if not word.startswith(("--local_rank=", "--local-rank="))]
+    if len(sys.argv) == 2 and run_dir.is_launch_file(file := Path(sys.argv[1])):
+        failure.keep_in(file.parent / run_dir.LOGS, anew=False)
+        return _train(read_file(file))
     if any(word in ("-m", "--multirun") for word in sys.argv[1:]):
         raise UsageError("error: one command is one run; --multirun is not supported")
     register_presets()
@@ -51,13 +58,40 @@ def _run() -> int:
     if not _composed:
         return 0
     settings = read_settings(*_composed.pop())
+    if settings.launch is not None:
+        from runner.launch import launch
+
+        return launch(settings)
+    return _train(settings)
+
+
+def _train(settings: Settings) -> int:
+    """Be a rank of the run. A failure that nothing explains is shown by the rank that it happened to first."""
     from runner.train import train
 
-    train(settings)
-    from runner.engine import disconnect
+    logs.start()
+    try:
+        train(settings)
+        from runner.engine import disconnect
 
-    disconnect()
+        disconnect()
+    except (UsageError, CannotStart, BrokenOff, Interrupted):
+        raise
+    except Exception as error:
+        # The launcher ends all ranks once one is gone, and this one may have something to say.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        failure.report(error)
+        _end(1)
     return 0
+
+
+def read_file(path: Path) -> Settings:
+    """The settings that `launch=deepspeed` wrote down for its ranks. Raises UsageError."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise UsageError(f"error: {path} cannot be read as settings: {error}") from None
+    return read(cast("dict[str, Any]", values))
 
 
 @hydra.main(version_base="1.3", config_path="conf", config_name="config")
@@ -101,7 +135,22 @@ def _share(whole: object, part: float) -> int:
     return max(1, round(whole * part)) if isinstance(whole, (int, float)) else 1
 
 
-def _fail(text: str, *, status: int) -> None:
+def _fail(text: str, *, status: int) -> NoReturn:
+    failure.explain(text)
+    _end(status)
+
+
+def _stop(text: str, *, status: int) -> NoReturn:
+    """All ranks end alike."""
     if os.environ.get("RANK", "0") == "0":
         print(text, file=sys.stderr)
+    _end(status)
+
+
+def _end(status: int) -> NoReturn:
+    """End before the work is done. Where others wait, nothing is waited for, and libraries are not taken down."""
+    if lifeline.fail():
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
     sys.exit(status)

@@ -20,6 +20,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor, distributed, nn
 
+from runner import lifeline
 from runner.ds_config import block
 from runner.environment import Place
 from runner.errors import CannotStart, UsageError
@@ -78,11 +79,14 @@ def connect(place: Place) -> None:
         deepspeed.init_distributed()
     distributed.barrier()
     _unlink_shared_buffer(place)
+    lifeline.join(place.rank, place.world_size, share)
 
 
 def disconnect() -> None:
     """Leave the processes of the run; the last thing that a process does."""
     if distributed.is_initialized():
+        distributed.barrier()
+        lifeline.leave()
         distributed.destroy_process_group()
 
 

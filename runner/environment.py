@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from runner import ancestry, mpi
 from runner.errors import CannotStart
 
 _NEEDED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -16,10 +17,11 @@ _NEEDED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`rank` among `world_size` processes; `ranks_per_host` of them run on this machine."""
+    """`rank` among `world_size` processes; `local_rank` among the `ranks_per_host` of them on this machine."""
 
     rank: int
     world_size: int
+    local_rank: int
     ranks_per_host: int
 
     @property
@@ -32,11 +34,14 @@ def prepare() -> Place:
     """Find this process's place; started bare, make the environment of a run of one process.
 
     To be called before torch is imported, which reads the number of threads. What torchrun or the `deepspeed`
-    launcher has set is left as it is. Raises CannotStart if a launcher has set only a part of it.
+    launcher has set is left as it is; what mpirun and srun say in their own names is taken over. Raises CannotStart
+    if a launcher has set only a part of it, or if the port to meet at is in use.
     """
-    if not any(name in os.environ for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE")):
+    mpi.adopt(os.environ)
+    launched = any(name in os.environ for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"))
+    if not launched:
         os.environ.update(
-            RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(_free_port())
+            RANK="0", LOCAL_RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(free_port())
         )
     missing = [name for name in _NEEDED if not os.environ.get(name)]
     if missing:
@@ -46,11 +51,30 @@ def prepare() -> Place:
         )
     world_size = _number("WORLD_SIZE")
     counted = next((name for name in ("LOCAL_WORLD_SIZE", "LOCAL_SIZE") if os.environ.get(name)), "WORLD_SIZE")
-    place = Place(_number("RANK"), world_size, _number(counted))
+    place = Place(_number("RANK"), world_size, _number("LOCAL_RANK"), _number(counted))
     if place.ranks_per_host > 1:
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // place.ranks_per_host)))
     _let_ninja_be_found()
+    if launched:
+        ancestry.watch()
+    if place.leads:
+        refuse_used_port(os.environ["MASTER_ADDR"], _number("MASTER_PORT"))
     return place
+
+
+def refuse_used_port(address: str, port: int) -> None:
+    """Raise CannotStart if the port that rank 0 is to listen on is in use. Under torchrun it is, by torchrun."""
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE"):
+        return
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError as error:
+            raise CannotStart(
+                f"port {port}, at which the ranks are to meet on {address}, cannot be used: {error.strerror}. Choose "
+                f"another: launch.master_port=, or MASTER_PORT or --master_port of the launcher"
+            ) from None
 
 
 def _number(name: str) -> int:
@@ -64,7 +88,8 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of this machine that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

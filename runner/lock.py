@@ -15,9 +15,12 @@ NAME = "run.lock"
 class Lock:
     """Held until the process ends, however it ends: the system lets go of it, and no stale file blocks anybody."""
 
-    def __init__(self, directory: Path, setting: str) -> None:
-        """`setting`: the one that names the directory. Raises CannotStart, naming the owner, if another run has it."""
-        path = directory / NAME
+    def __init__(self, directory: Path, setting: str, name: str = NAME) -> None:
+        """`setting`: the one that names the directory. `name`: of the file that is locked.
+
+        Raises CannotStart, naming the owner, if another run has it.
+        """
+        path = directory / name
         try:
             self._file = path.open("a+", encoding="utf-8")
         except OSError as error:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dsconf import DeepSpeedConfig, atomic
-from runner import dotted, engine, memory, ops, run_dir
+from runner import dotted, engine, failure, logs, memory, ops, run_dir
 from runner.checkpoint import changes, random_state
 from runner.checkpoint.load import load
 from runner.checkpoint.manifest import Manifest
@@ -54,7 +54,11 @@ def run(settings: Settings, config: DeepSpeedConfig, text: Text, place: Place, f
     engine.connect(place)
     claimed = run_dir.claim(settings) if place.leads else None
     locks = [claimed[1]] if claimed else []
+    if claimed:
+        failure.keep_in(claimed[0] / run_dir.LOGS, anew=True)
     directory = engine.share(claimed[0] if claimed else Path())
+    failure.keep_in(directory / run_dir.LOGS, anew=False)
+    logs.keep_in(directory / run_dir.LOGS, place.rank)
     found = engine.share(found)
     if place.leads:
         run_dir.describe(directory, settings, config)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from pathlib import Path
 
 import yaml
 
 from dsconf import DeepSpeedConfig, atomic
+from runner import lock
 from runner.errors import CannotStart
 from runner.lock import Lock
 from runner.settings import Settings
@@ -16,12 +18,18 @@ DS_CONFIG = "ds_config.json"
 SETTINGS = "settings.yaml"
 OVERRIDES = "overrides.txt"
 METRICS = "metrics.jsonl"
+#: Written at the very end of a run that did all it was to do, and only then.
 SUMMARY = "summary.json"
+#: What each rank printed, and the first failure.
+LOGS = "logs"
+
+#: What `launch=deepspeed` leaves for its ranks, which find it in the directory of a new run.
+_LAUNCH = re.compile(r"launch(_\d+)?\.(yaml|lock)")
 
 
 def refuse_used(path: Path | None) -> None:
     """Raise CannotStart if the directory that was asked for has something in it."""
-    if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
+    if path is not None and path.exists() and (not path.is_dir() or _used(path)):
         raise CannotStart(
             f"run_dir: {path} exists and is not empty; a run never writes over an older one. To go on with that one: "
             f"resume=auto"
@@ -37,14 +45,31 @@ def refuse_foreign(path: Path) -> None:
 def claim(settings: Settings) -> tuple[Path, Lock]:
     """Make the directory and keep other runs out of it as long as the lock lives. For the leading process only.
 
-    The place is `settings.run_dir`, or else a new `runs/<date_time>_<presets>`. Returns an absolute path; raises
-    CannotStart if it cannot be made, or belongs to another run.
+    Returns an absolute path; raises CannotStart if it cannot be made, or belongs to another run.
+    """
+    path = make(settings)
+    return path, Lock(path, "run_dir")
+
+
+def make(settings: Settings) -> Path:
+    """Make the directory: `settings.run_dir`, or else a new `runs/<date_time>_<presets>`.
+
+    Returns an absolute path; raises CannotStart.
     """
     try:
-        path = (_make_new(settings.presets) if settings.run_dir is None else _make(settings.run_dir)).absolute()
+        return (_make_new(settings.presets) if settings.run_dir is None else _make(settings.run_dir)).absolute()
     except OSError as error:
         raise CannotStart(f"run_dir: cannot write to {error.filename}: {error.strerror}") from None
-    return path, Lock(path, "run_dir")
+
+
+def launch_file(node: int) -> str:
+    """The name of the file with the settings of the ranks that are started for a node."""
+    return f"launch_{node}.yaml" if node else "launch.yaml"
+
+
+def is_launch_file(path: Path) -> bool:
+    """Whether the name is that of such a file."""
+    return path.suffix == ".yaml" and _LAUNCH.fullmatch(path.name) is not None
 
 
 def describe(path: Path, settings: Settings, config: DeepSpeedConfig) -> None:
@@ -53,10 +78,15 @@ def describe(path: Path, settings: Settings, config: DeepSpeedConfig) -> None:
     written = yaml.safe_dump(document, sort_keys=False)  # pyright: ignore[reportUnknownMemberType]
     try:
         config.write(path / DS_CONFIG)
+        (path / SUMMARY).unlink(missing_ok=True)
         atomic.write_text(path / SETTINGS, written)
         atomic.write_text(path / OVERRIDES, "".join(f"{override}\n" for override in settings.overrides))
     except OSError as error:
         raise CannotStart(f"run_dir: cannot write to {error.filename}: {error.strerror}") from None
+
+
+def _used(path: Path) -> bool:
+    return any(entry.name not in (LOGS, lock.NAME) and not _LAUNCH.fullmatch(entry.name) for entry in path.iterdir())
 
 
 def _make(path: Path) -> Path:

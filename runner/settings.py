@@ -129,14 +129,36 @@ class SchedulerSettings(_Section):
         return self
 
 
+class LaunchSettings(_Section):
+    """How DeepSpeed's launcher is to start the ranks; the names are those of its options.
+
+    `env_file`: the variables of every rank, one NAME=VALUE a line. `node_rank`: start only the ranks of that node,
+    without ssh. `dry_run`: only say what would be started.
+    """
+
+    hostfile: Path | None = None
+    include: str = ""
+    exclude: str = ""
+    num_nodes: Count | None = None
+    num_gpus: Count | None = None
+    launcher: str = "pdsh"
+    launcher_args: str = ""
+    env_file: Path | None = None
+    master_addr: str | None = None
+    master_port: Annotated[int, Field(ge=1, lt=2**16)] | None = None
+    node_rank: Annotated[int, Field(ge=0)] | None = None
+    force_multi: bool = False
+    dry_run: bool = False
+
+
 class Settings(_Section):
     """Everything that `runner.train.train` needs to know.
 
     `ds_config`: what the presets say, overrides included, without optimizer and scheduler, which stand in their
     own sections. `run_dir`: where the run writes; none: a new directory under `runs/`. `resume`: what to go on from:
     `auto` (the newest sound checkpoint in `run_dir`, if there is one), `latest`, a tag such as `global_step100`, the
-    path of a run or of a checkpoint, or `never`. `presets` and `overrides`: where the settings came from, for the
-    record.
+    path of a run or of a checkpoint, or `never`. `launch`: who starts the ranks, if not what started this process.
+    `presets` and `overrides`: where the settings came from, for the record.
     """
 
     model: ModelSettings
@@ -148,6 +170,7 @@ class Settings(_Section):
     ds_config: dict[str, Any]
     run_dir: Path | None = None
     resume: str = "never"
+    launch: LaunchSettings | None = None
     presets: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
 

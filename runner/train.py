@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsconf import DeepSpeedConfig
-from runner import ds_config, environment, run_dir, text
+from runner import ds_config, environment, nvme, run_dir, text
 from runner.checkpoint import changes, shelf
 from runner.checkpoint.shelf import Found
-from runner.errors import CannotStart
 from runner.settings import Settings
 
 if TYPE_CHECKING:
@@ -23,13 +23,14 @@ def train(settings: Settings) -> Summary:
     """
     place = environment.prepare()
     config = ds_config.build(settings, place.world_size)
-    refuse_missing_nvme(config)
+    nvme.refuse_missing(config)
     found = choose_checkpoint(settings, config, place.world_size) if place.leads else None
     words = text.read(settings.data)
-    # torch and DeepSpeed take seconds to import; what can be refused without them has been refused by now.
-    from runner import loop
+    with nvme.locked(config) if place.local_rank == 0 else contextlib.nullcontext():
+        # torch and DeepSpeed take seconds to import; what can be refused without them has been refused by now.
+        from runner import loop
 
-    return loop.run(settings, config, words, place, found)
+        return loop.run(settings, config, words, place, found)
 
 
 def choose_checkpoint(settings: Settings, config: DeepSpeedConfig, world_size: int) -> Found | None:
@@ -46,16 +47,3 @@ def choose_checkpoint(settings: Settings, config: DeepSpeedConfig, world_size: i
     if found is not None:
         changes.refuse(found, changes.record(settings, config), world_size)
     return found
-
-
-def refuse_missing_nvme(config: DeepSpeedConfig) -> None:
-    """Raise CannotStart if a block is to be offloaded to a directory that is not there."""
-    for name in ("offload_optimizer", "offload_param"):
-        offload = ds_config.block(config.to_dict(), "zero_optimization", name)
-        path = Path(offload.get("nvme_path") or "")
-        if offload.get("device") == "nvme" and not path.is_dir():
-            fault = "is not a directory" if path.exists() else "does not exist"
-            raise CannotStart(
-                f"zero_optimization.{name}.nvme_path: {path} {fault}; it must be a directory on a local drive, of "
-                f"this run alone: ds_config.zero_optimization.{name}.nvme_path=DIRECTORY"
-            )

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dsconf.diagnostic import Diagnostic, Effect, Severity
+from dsconf.links import rule_url
 from dsconf.source import Document, Span
-
-#: Where the documentation stands.
-HOME = "https://dsconf.readthedocs.io/en/stable/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +59,7 @@ class LauncherRule:
     @property
     def url(self) -> str:
         """The rule's page."""
-        return f"{HOME}rules/{self.name}/"
+        return rule_url(self.name)
 
     def at(self, document: Document, span: Span, message: str, help: str) -> Diagnostic:
         """A finding of this rule at `span` of a document."""
