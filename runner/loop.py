@@ -11,7 +11,7 @@ from typing import Any
 
 from dsconf import DeepSpeedConfig, atomic
 from runner import dotted, engine, failure, logs, memory, ops, run_dir
-from runner.checkpoint import changes, random_state
+from runner.checkpoint import changes, random_state, universal
 from runner.checkpoint.load import load
 from runner.checkpoint.manifest import Manifest
 from runner.checkpoint.shelf import FOLDER, Found, Shelf
@@ -67,12 +67,14 @@ def run(settings: Settings, config: DeepSpeedConfig, text: Text, place: Place, f
     training, length = settings.training, settings.data.sequence_length
     tokens, held_out = as_tokens(text.train), as_tokens(text.held_out)
     meter = memory.Meter()
+    if found is not None and universal.needed(found.manifest, place.world_size):
+        document = universal.asked_for(document)
     random_state.seed(settings.training.seed)
     model, expected = _build(settings, config, place, document, progress)
     per_epoch = settings.scheduler is not None and settings.scheduler.interval == "epoch"
     trained = Engine(model, document, optimizer=optimizer, scheduler=None if per_epoch else schedule)
     stepped = schedule(trained.optimizer) if schedule and per_epoch else None
-    start, state = _start(settings, config, place, trained, found, progress)
+    start, state = _start(settings, config, place, trained, found, directory, progress)
     metrics.rewind(start.step)
     if place.leads and found is not None and found.directory.parent == directory / FOLDER:
         Shelf(directory / FOLDER).make_current(found.directory.name)
@@ -114,7 +116,13 @@ def _brought(settings: Settings) -> tuple[_Maker | None, _Maker | None]:
 
 
 def _start(
-    settings: Settings, config: DeepSpeedConfig, place: Place, trained: Engine, found: Found | None, progress: Progress
+    settings: Settings,
+    config: DeepSpeedConfig,
+    place: Place,
+    trained: Engine,
+    found: Found | None,
+    directory: Path,
+    progress: Progress,
 ) -> tuple[Manifest, dict[str, Any]]:
     """Where the run stands, and its own state: those of the checkpoint, or of a beginning."""
     record = changes.record(settings, config)
@@ -133,8 +141,11 @@ def _start(
         return fresh, {}
     for fault in found.passed_over:
         progress.say(f"passed over a damaged checkpoint: {fault}")
-    state = load(trained, found.directory, place)
-    progress.say(f"goes on after step {found.manifest.step}, from {found.directory}")
+    with universal.readable(found, directory / FOLDER, place) as source:
+        state = load(trained, source, place)
+    ranks = found.manifest.world_size
+    others = f", which {ranks} rank{'s' if ranks > 1 else ''} saved" if ranks != place.world_size else ""
+    progress.say(f"goes on after step {found.manifest.step}, from {found.directory}{others}")
     for change in changes.compare(found.manifest.settings, record):
         progress.say(f"  changed since then: {change}")
     reached = {name: state[name] for name in ("step", "epoch", "samples", "tokens")}

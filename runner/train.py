@@ -24,7 +24,7 @@ def train(settings: Settings) -> Summary:
     place = environment.prepare()
     config = ds_config.build(settings, place.world_size)
     nvme.refuse_missing(config)
-    found = choose_checkpoint(settings, config, place.world_size) if place.leads else None
+    found = choose_checkpoint(settings, config) if place.leads else None
     words = text.read(settings.data)
     with nvme.locked(config) if place.local_rank == 0 else contextlib.nullcontext():
         # torch and DeepSpeed take seconds to import; what can be refused without them has been refused by now.
@@ -33,7 +33,7 @@ def train(settings: Settings) -> Summary:
         return loop.run(settings, config, words, place, found)
 
 
-def choose_checkpoint(settings: Settings, config: DeepSpeedConfig, world_size: int) -> Found | None:
+def choose_checkpoint(settings: Settings, config: DeepSpeedConfig) -> Found | None:
     """The checkpoint to go on from, if any, once it and `run_dir` are known to fit the settings.
 
     Raises UsageError and CannotStart, as `train` does.
@@ -45,5 +45,5 @@ def choose_checkpoint(settings: Settings, config: DeepSpeedConfig, world_size: i
     else:
         run_dir.refuse_used(settings.run_dir)
     if found is not None:
-        changes.refuse(found, changes.record(settings, config), world_size)
+        changes.refuse(found, changes.record(settings, config))
     return found

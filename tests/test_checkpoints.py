@@ -130,8 +130,15 @@ def test_changed_settings_are_named_with_why_they_cannot_be(run: Path) -> None:
     ]
     checkpoint = shelf.find("latest", run)
     assert checkpoint is not None
-    with pytest.raises(UsageError, match=r"(?s)model.width: None -> 64.*2 ranks -> 4"):
-        changes.refuse(checkpoint, now, world_size=4)
+    with pytest.raises(UsageError, match=r"model.width: None -> 64"):
+        changes.refuse(checkpoint, now)
+
+
+@pytest.mark.parametrize(("saved", "stage", "fits"), [(1, 2, True), (2, 1, True), (0, 1, False), (2, 3, False)])
+def test_only_stages_1_and_2_go_on_from_each_other(saved: int, stage: int, fits: bool) -> None:
+    before, now = ({"ds_config": {"zero_optimization": {"stage": each}}} for each in (saved, stage))
+    (change,) = changes.compare(before, now)
+    assert (change.why_not is None) is fits
 
 
 def test_a_second_run_in_the_same_directory_is_told_who_has_it(tmp_path: Path) -> None:

@@ -91,8 +91,8 @@ def test_one_process_trains_under_zero3_offload(tmp_path: Path) -> None:
     assert str(directory) in done.stdout.splitlines()[-1]
 
 
-def test_two_ranks_train_as_one_with_twice_the_micro_batches(tmp_path: Path, own_text: Path) -> None:
-    run = ["runner", "+preset=zero2", *SMALL, "training.steps=4", f"data.path={own_text}"]
+def test_two_ranks_train_as_one_that_goes_on_alone_from_their_checkpoint(tmp_path: Path, own_text: Path) -> None:
+    run = ["runner", "+preset=zero2", *SMALL, "training.steps=4", "checkpoint.every=2", f"data.path={own_text}"]
     alone = start(tmp_path, *run, "run_dir=alone", "ds_config.gradient_accumulation_steps=2")
     assert alone.returncode == 0, alone.stderr
 
@@ -113,6 +113,13 @@ def test_two_ranks_train_as_one_with_twice_the_micro_batches(tmp_path: Path, own
     shards = (directory / "checkpoints" / "global_step4").glob("*zero_pp_rank_*_optim_states.pt")
     assert len(list(shards)) == 2
     assert both.stdout.count("everything is in") == 1
+
+    halfway = directory / "checkpoints" / "global_step2"
+    on = start(tmp_path, *run, "run_dir=on", f"resume={halfway}", "ds_config.gradient_accumulation_steps=2")
+    assert on.returncode == 0, on.stderr
+    assert f"goes on after step 2, from {halfway}, which 2 ranks saved" in on.stdout
+    assert training_losses(tmp_path / "on") == pytest.approx(training_losses(tmp_path / "alone")[2:], rel=2e-3)
+    assert not list((tmp_path / "on").rglob("*universal*"))
 
 
 def test_a_run_killed_at_some_moment_goes_on_as_if_nothing_had_happened(tmp_path: Path, own_text: Path) -> None:

@@ -26,12 +26,13 @@ _OUTSIDE = (
     "model.zero_init",
 )
 
+_STAGE = "ds_config.zero_optimization.stage"
+
 #: Why a checkpoint cannot be loaded under another value.
 _FIXED = {
     "model": "the weights in the checkpoint are those of another model",
     "optimizer.type": "its state in the checkpoint is that of another optimizer",
     "optimizer.params": "the checkpoint brings its own values, so the new one would have no effect",
-    "ds_config.zero_optimization.stage": "the checkpoint is sharded for another stage",
     "ds_config.bf16.enabled": "the checkpoint is of another precision",
     "ds_config.fp16.enabled": "the checkpoint is of another precision",
 }
@@ -56,12 +57,10 @@ def record(settings: Settings, config: DeepSpeedConfig) -> dict[str, Any]:
     return {**document, "ds_config": {k: v for k, v in config.to_dict().items() if k not in OWN_BLOCKS}}
 
 
-def refuse(found: Found, now: Mapping[str, Any], world_size: int) -> None:
+def refuse(found: Found, now: Mapping[str, Any]) -> None:
     """Raise UsageError, naming everything that keeps a run with the settings `now` from going on from there."""
     before = found.manifest
     faults = [f"  {change}: {change.why_not}" for change in compare(before.settings, now) if change.why_not]
-    if before.world_size != world_size and before.stage > 0:
-        faults.append(f"  {before.world_size} ranks -> {world_size}")
     if faults:
         raise UsageError("\n".join([f"error: resume: {found.directory} does not fit these settings:", *faults]))
 
@@ -71,15 +70,18 @@ def compare(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[Change]:
     old, new = dict(_leaves(before)), dict(_leaves(now))
     names = [name for name in dict.fromkeys([*old, *new]) if old.get(name) != new.get(name)]
     found = [
-        Change(name, old.get(name), new.get(name), _why_not(name) or _why_not_schedule(name, old, new))
+        Change(name, old.get(name), new.get(name), _why_not(name, old, new))
         for name in names
         if not any(_within(name, outside) for outside in _OUTSIDE)
     ]
     return sorted(found, key=lambda change: change.why_not is None)
 
 
-def _why_not(name: str) -> str | None:
-    return next((reason for fixed, reason in _FIXED.items() if _within(name, fixed)), None)
+def _why_not(name: str, old: Mapping[str, object], new: Mapping[str, object]) -> str | None:
+    if name == _STAGE and {old.get(name, 0), new.get(name, 0)} != {1, 2}:
+        return "the optimizer's state is laid out for another stage; only stages 1 and 2 read each other's"
+    fixed = next((reason for fixed, reason in _FIXED.items() if _within(name, fixed)), None)
+    return fixed or _why_not_schedule(name, old, new)
 
 
 def _why_not_schedule(name: str, old: Mapping[str, object], new: Mapping[str, object]) -> str | None:
