@@ -110,7 +110,7 @@ def plan(settings: Settings) -> Plan:
     config = ds_config.build(settings, resources.world_size)
     nvme.refuse_missing(config)
     if not asked.node_rank:
-        train.choose_checkpoint(settings, config, resources.world_size)
+        train.choose_checkpoint(settings, config)
     local = not remote and asked.node_rank is None
     port = asked.master_port or (free_port() if local else 29500)
     if local or (is_this_machine(next(iter(resources.slots))) and not asked.node_rank):
