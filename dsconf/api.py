@@ -87,4 +87,4 @@ def _context(
     known = Context(world_size=world_size, reader=reader, optimizer=optimizer, **check_facts(job or {}))
     if training_args is None or isinstance(training_args, Mapping):
         return replace(known, training_args=training_args)
-    return replace(known, training_args=read_training_args(training_args), training_args_file=os.fspath(training_args))
+    return known.with_training_args(read_training_args(training_args))

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from typing import Any, cast
+from dataclasses import replace
+from typing import TypeVar
+
+from dsconf.source import Array, Document, Node, Object, read_text
+
+SomeNode = TypeVar("SomeNode", bound=Node)
 
 
 class TrainingArgsError(ValueError):
     """A file of training arguments that cannot be understood; the text is for people."""
 
 
-def read_training_args(path: str | os.PathLike[str]) -> Mapping[str, Any]:
-    """Read a mapping of arguments by their names, such as `{"learning_rate": 5e-5}`.
+def read_training_args(path: str | os.PathLike[str]) -> Document:
+    """Read a mapping of arguments by their names, such as `{"learning_rate": 5e-5}`; it has a root.
 
     Raises:
         TrainingArgsError: the file is neither JSON nor YAML, or does not hold a mapping.
@@ -26,31 +30,41 @@ def read_training_args(path: str | os.PathLike[str]) -> Mapping[str, Any]:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise TrainingArgsError(f"{name}: not UTF-8 text; write the arguments as JSON or YAML") from None
-    values = _yaml(text, name) if name.lower().endswith((".yaml", ".yml")) else _json(text, name)
-    if not isinstance(values, dict) or not all(isinstance(key, str) for key in cast("dict[Any, Any]", values)):
-        raise TrainingArgsError(f"{name}: needs an object of arguments by name, such as learning_rate")
-    return cast("dict[str, Any]", values)
+    return _yaml(text, name) if name.lower().endswith((".yaml", ".yml")) else _json(text, name)
 
 
-def _json(text: str, name: str) -> Any:
+def _json(text: str, name: str) -> Document:
     try:
-        return json.loads(text)
+        values = json.loads(text)
     except json.JSONDecodeError as error:
         raise TrainingArgsError(
             f"{name}:{error.lineno}:{error.colno}: not JSON: {error.msg.lower()}; name the file .yaml if it is YAML"
         ) from None
     except (ValueError, RecursionError):
         raise TrainingArgsError(f"{name}: not JSON that can be read") from None
+    if not isinstance(values, dict):
+        raise TrainingArgsError(f"{name}: needs an object of arguments by name, such as learning_rate")
+    # Hjson is what JSON is a part of, except for objects without any member.
+    document = read_text(text, name)
+    if document.root is None and values:
+        raise TrainingArgsError(f"{name}: {document.faults[0].message}")
+    return replace(document, root=_exactly(document.root) if document.root else Object((), None), faults=())
 
 
-def _yaml(text: str, name: str) -> Any:
-    import yaml
+def _exactly(node: SomeNode) -> SomeNode:
+    """Numbers as JSON has them: Hjson takes 2.0 for a whole number."""
+    if isinstance(node, Object):
+        return replace(node, members=tuple(replace(item, value=_exactly(item.value)) for item in node.members))
+    if isinstance(node, Array):
+        return replace(node, items=tuple(map(_exactly, node.items)))
+    return replace(node, value=json.loads(node.text))
+
+
+def _yaml(text: str, name: str) -> Document:
+    from dsconf.source.yaml_tree import YamlError, read_yaml
 
     try:
-        return yaml.safe_load(text)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
-        raise TrainingArgsError(f"{name}{place}: not YAML: {error.problem or 'it cannot be read'}") from None
-    except (yaml.YAMLError, ValueError, RecursionError):
-        raise TrainingArgsError(f"{name}: not YAML that can be read") from None
+        return read_yaml(text, name)
+    except YamlError as error:
+        place = ":{}:{}".format(*error.position) if error.position else ""
+        raise TrainingArgsError(f"{name}{place}: {error}") from None

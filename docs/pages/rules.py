@@ -113,7 +113,7 @@ def _circumstances(context: Context) -> list[str]:
     told = [
         f"`{name}`: {getattr(context, name)!r}"
         for name in Context.__dataclass_fields__
-        if getattr(context, name) != getattr(plain, name) and name != "training_args_file"
+        if getattr(context, name) != getattr(plain, name)
     ]
     return ["Known about the job: " + ", ".join(told) + ".", ""] if told else []
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from dsconf import __version__
-from dsconf.cli import compile, completion, explain, lsp, plan, presets, resolve, schema, upgrade, validate
+from dsconf.cli import compile, completion, convert, explain, lsp, plan, presets, resolve, schema, upgrade, validate
 from dsconf.cli.options import OK, CannotRun, complain
 
 _EXAMPLES = """\
@@ -23,7 +23,7 @@ examples:
   dsconf plan --params 7e9 --gpus-per-node 8 --gpu-memory 80GiB --host-memory 1TiB
 """
 
-_COMMANDS = (validate, explain, presets, compile, plan, schema, resolve, upgrade, completion, lsp)
+_COMMANDS = (validate, explain, presets, compile, plan, schema, resolve, upgrade, convert, completion, lsp)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -137,7 +137,7 @@ def context(options: argparse.Namespace) -> Context:
     from dsconf.training_args import TrainingArgsError, read_training_args
 
     try:
-        return replace(context, training_args=read_training_args(name), training_args_file=name)
+        return context.with_training_args(read_training_args(name))
     except TrainingArgsError as error:
         raise CannotRun(str(error)) from None
     except OSError as error:

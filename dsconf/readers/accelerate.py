@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsconf.readers.profile import HIDDEN_SIZE_KEYS, LAUNCHER_KEYS, Arguments, Profile, key, note, same
+from dsconf.readers.profile import HIDDEN_SIZE_KEYS, LAUNCHER_KEYS, Arguments, Profile, always, key, note, same, setting
 
 
 def _half(name: str) -> Any:
@@ -38,7 +38,7 @@ ACCELERATE = Profile(
         key("gradient_clipping", "1.0, unless `accelerate launch` or the plugin names a norm", absent=1.0),
         key("optimizer.params.lr", "the learning rate of DummyOptim"),
         key("optimizer.params.weight_decay", "the weight decay of DummyOptim"),
-        key("scheduler.params.warmup_min_lr", "0"),
+        key("scheduler.params.warmup_min_lr", "0", value=always(0)),
         key("scheduler.params.warmup_max_lr", "the learning rate of DummyOptim"),
         key("scheduler.params.warmup_num_steps", "warmup_num_steps of DummyScheduler, at least 1"),
         key("scheduler.params.total_num_steps", "total_num_steps of DummyScheduler, divided by the ranks"),
@@ -64,16 +64,14 @@ ACCELERATE = Profile(
     overrides=(note("steps_per_print", "Accelerate sets it to infinity"),),
     script_optimizer="pass DummyOptim to `prepare` in the script, a real optimizer is refused beside this one",
     defaults={"gradient_accumulation_steps": 1, "mixed_precision": None},
-)
-
-#: Settings of `deepspeed_config` in Accelerate's YAML that may not stand beside `deepspeed_config_file`.
-BESIDE_A_FILE = (
-    "zero_stage",
-    "gradient_accumulation_steps",
-    "gradient_clipping",
-    "offload_optimizer_device",
-    "offload_param_device",
-    "offload_optimizer_nvme_path",
-    "offload_param_nvme_path",
-    "zero3_save_16bit_model",
+    settings=(
+        setting("zero_stage", "zero_optimization.stage", 2),
+        setting("gradient_accumulation_steps", "gradient_accumulation_steps", "auto"),
+        setting("gradient_clipping", "gradient_clipping", "auto"),
+        setting("offload_optimizer_device", "zero_optimization.offload_optimizer.device", "none"),
+        setting("offload_param_device", "zero_optimization.offload_param.device", "none"),
+        setting("offload_optimizer_nvme_path", "zero_optimization.offload_optimizer.nvme_path", "none"),
+        setting("offload_param_nvme_path", "zero_optimization.offload_param.nvme_path", "none"),
+        setting("zero3_save_16bit_model", "zero_optimization.stage3_gather_16bit_weights_on_model_save", False),
+    ),
 )

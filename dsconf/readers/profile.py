@@ -69,6 +69,19 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
+class Setting:
+    """An argument of a reader that becomes a key of the file that the reader makes when nobody gives it one.
+
+    `default`: of the argument. `switch`: another argument, without which this one has no effect.
+    """
+
+    argument: str
+    path: tuple[str, ...]
+    default: Any = None
+    switch: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Note:
     """Something that a reader does at a key, in words."""
 
@@ -85,7 +98,7 @@ class Profile:
     `zero_optimization` must be there, as an object. `refuses`: keys that it refuses whatever their value. `overrides`:
     keys that it writes over. `drops`: keys that it does not pass on. `script_optimizer`: what an `optimizer` in the
     file means for the one in the script. `defaults`: of its own arguments. `section`: the part of a file of arguments
-    that holds them, where they may be in one.
+    that holds them, where they may be in one. `settings`: the arguments that make a file of their own.
     """
 
     name: str
@@ -99,6 +112,7 @@ class Profile:
     script_optimizer: str = ""
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
     section: str = ""
+    settings: tuple[Setting, ...] = ()
 
     def key(self, path: tuple[str | int, ...]) -> Key | None:
         """What the reader does with the key at a path."""
@@ -107,13 +121,18 @@ class Profile:
     def read(self, values: Mapping[str, Any], world_size: int | None = None) -> Arguments:
         """The reader's arguments in a mapping that holds them, on their own or in a section."""
         inner = values.get(self.section) if self.section else None
-        chosen = cast("Mapping[str, Any]", inner) if isinstance(inner, Mapping) else values
-        return Arguments(chosen, self.defaults, world_size)
+        merged = {**values, **cast("Mapping[str, Any]", inner)} if isinstance(inner, Mapping) else values
+        return Arguments(merged, self.defaults, world_size)
 
 
 def key(path: str, becomes: str, **more: Any) -> Key:
     """A `Key` at a dotted path."""
     return Key(tuple(path.split(".")), becomes, **more)
+
+
+def setting(argument: str, path: str, default: Any = None, switch: str = "") -> Setting:
+    """A `Setting` at a dotted path."""
+    return Setting(argument, tuple(path.split(".")), default, switch)
 
 
 def note(path: str, words: str) -> Note:
@@ -124,6 +143,11 @@ def note(path: str, words: str) -> Note:
 def same(name: str) -> Value:
     """The value of one argument, as it is."""
     return lambda arguments: arguments.get(name)
+
+
+def always(value: Any) -> Value:
+    """The same value, whatever the arguments."""
+    return lambda arguments: value
 
 
 #: Filled from the hidden size of the model, by Transformers and by Accelerate alike.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dsconf.readers.profile import HIDDEN_SIZE_KEYS, LAUNCHER_KEYS, Arguments, Profile, Value, key, note, same
+from dsconf.readers.profile import HIDDEN_SIZE_KEYS, LAUNCHER_KEYS, Arguments, Profile, Value, always, key, note, same
 
 
 def _micro(arguments: Arguments) -> Any:
@@ -106,7 +106,7 @@ TRANSFORMERS = Profile(
             value=same("weight_decay"),
             conflict="refused",
         ),
-        key("scheduler.params.warmup_min_lr", "0"),
+        key("scheduler.params.warmup_min_lr", "0", value=always(0)),
         key(
             "scheduler.params.warmup_max_lr",
             "learning_rate",

@@ -211,6 +211,7 @@ RULES: tuple[Rule, ...] = (
     trainers.weights_not_gathered,
     trainers.evaluation_key_missing,
     script.script_scheduler_and_file,
+    trainers.strategy_argument_lost,
     memory.does_not_fit,
     memory.buckets_exceed_free_memory,
     memory.gathered_parameters_exceed_memory,

@@ -30,9 +30,18 @@ def arguments_of(context: Context) -> Arguments | None:
     return profile.read(context.training_args, context.world_size)
 
 
-def place_of(context: Context) -> str:
-    """Where the arguments came from, in words."""
-    return context.training_args_file or "the training arguments"
+def place_of(context: Context, argument: str = "") -> str:
+    """Where the arguments, or one of them, came from, in words: the file, with line and column where it is in one."""
+    from dsconf.source import find_key
+
+    document = context.training_args_document
+    if document is None:
+        return "the training arguments"
+    member = find_key(document.root, argument) if argument and document.root else None
+    if member is None or member.key_span is None:
+        return document.filename
+    position = document.position(member.key_span.start)
+    return f"{document.filename}:{position.line}:{position.column}"
 
 
 def literal(bound: Bound, path: Path) -> Any:
@@ -145,8 +154,8 @@ def _says(item: Key, arguments: Arguments, value: Any, context: Context) -> str:
     if not given:
         return f"`{item.arguments[0]}` is not in {place_of(context)} and {show(value)} by default"
     if len(given) == 1 and arguments.get(given[0]) == value:
-        return f"`{given[0]}` is {show(value)} in {place_of(context)}"
-    return f"{place_of(context)} comes to {show(value)} ({item.becomes})"
+        return f"`{given[0]}` is {show(value)} in {place_of(context, given[0])}"
+    return f"{place_of(context, given[0])} comes to {show(value)} ({item.becomes})"
 
 
 @rule(
@@ -179,6 +188,9 @@ def contradicts_argument(bound: Bound, context: Context) -> Iterator[Finding]:
     if profile is None:
         return
     arguments = arguments_of(context) or profile.read({})
+    if context.reader == "accelerate" and arguments.given("deepspeed_config"):
+        # Accelerate's own YAML, whose settings are refused beside a file before anything is compared.
+        return
     for item in profile.keys:
         here = literal(bound, item.path)
         if item.conflict is None or item.value is None or here is None or here == "auto" or bound.is_broken(item.path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,7 +14,7 @@ from dsconf.links import rule_url
 if TYPE_CHECKING:
     from dsconf.facts import Bound
     from dsconf.memory.model import Model
-    from dsconf.source import Span
+    from dsconf.source import Document, Span
 
 #: The DeepSpeed release that the rules describe.
 DEEPSPEED = "0.19.8"
@@ -41,7 +42,7 @@ class Context:
     `world_size`: number of ranks. `optimizer`: who brings it, the file, the script (`client`) or nobody.
     `device`: kind of accelerator. `exports`: whether 16-bit weights will be saved for use elsewhere.
     `reader`: who reads the file; a trainer fills in "auto" before DeepSpeed sees it. `training_args`: the trainer's
-    own arguments, and `training_args_file` where they came from. `deepspeed`: the releases
+    own arguments, and `training_args_document` the file that they came from. `deepspeed`: the releases
     that the file is for, oldest first. `model`, `gpu_memory_bytes` (of one accelerator) and `host_memory_bytes` (of one
     node): what memory is judged by. The rest is what `dsconf.job` describes.
     """
@@ -52,7 +53,7 @@ class Context:
     exports: bool | None = None
     reader: Reader = "deepspeed"
     training_args: Mapping[str, Any] | None = None
-    training_args_file: str = ""
+    training_args_document: Document | None = None
     zero_init: bool | None = None
     scheduler: Literal["config", "client"] | None = None
     autocast: bool | None = None
@@ -74,6 +75,13 @@ class Context:
     def release(self) -> str:
         """The DeepSpeed release that is judged for; of several, the newest."""
         return self.deepspeed[-1]
+
+    def with_training_args(self, document: Document) -> Context:
+        """The same, and the trainer's own arguments, from their file."""
+        from dsconf.source import plain
+
+        values: Mapping[str, Any] = plain(document.root) if document.root else {}
+        return replace_fields(self, training_args=values, training_args_document=document)
 
 
 @dataclass(frozen=True, slots=True)

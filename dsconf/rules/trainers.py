@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from dsconf.diagnostic import Path, Related
-from dsconf.readers.accelerate import BESIDE_A_FILE
+from dsconf.diagnostic import Path, Related, dotted
+from dsconf.readers import PROFILES
+from dsconf.readers.lightning import HALF, strategy_arguments
 from dsconf.readers.transformers import OPTIMIZERS, SCHEDULERS
 from dsconf.releases import number
 from dsconf.rules.readers import arguments_of, literal, place_of
-from dsconf.rules.rule import Context, Finding, replace, rule
+from dsconf.rules.rule import Context, Finding, replace, rule, show
 
 if TYPE_CHECKING:
     from dsconf.facts import Bound
@@ -46,7 +47,7 @@ def optimizer_argument_lost(bound: Bound, context: Context) -> Iterator[Finding]
     if context.reader != "transformers" or arguments is None or not arguments.given("optim"):
         return
     asked = str(arguments.get("optim"))
-    says = f"`optim` is {asked} in {place_of(context)}"
+    says = f"`optim` is {asked} in {place_of(context, 'optim')}"
     if bound.given("optimizer"):
         kind = literal(bound, ("optimizer", "type"))
         if isinstance(kind, str) and kind.lower() not in [name.lower() for name in OPTIMIZERS.get(asked, ())]:
@@ -115,7 +116,8 @@ def scheduler_argument_lost(bound: Bound, context: Context) -> Iterator[Finding]
     better = SCHEDULERS.get(asked, ("",))[0]
     yield Finding(
         ("scheduler", "type"),
-        f"`lr_scheduler_type` is {asked} in {place_of(context)}, but the file's {kind} sets the learning rate",
+        f"`lr_scheduler_type` is {asked} in {place_of(context, 'lr_scheduler_type')}, but the file's {kind} sets the "
+        "learning rate",
         f"remove `scheduler`, or use {better}" if better else "remove `scheduler` to use it",
         at="value",
     )
@@ -150,7 +152,7 @@ def argument_refused(bound: Bound, context: Context) -> Iterator[Finding]:
     if context.reader == "transformers":
         yield from _trainer(arguments, stage, where)
     elif context.reader == "accelerate":
-        yield from _accelerate(arguments, where)
+        yield from _accelerate(bound, arguments, context)
     else:
         yield from _lightning(arguments, where)
 
@@ -206,23 +208,31 @@ def _trainer(arguments: Arguments, stage: Any, where: str) -> Iterator[Finding]:
         )
 
 
-def _accelerate(arguments: Arguments, where: str) -> Iterator[Finding]:
+def _accelerate(bound: Bound, arguments: Arguments, context: Context) -> Iterator[Finding]:
+    """Settings of `deepspeed_config` in Accelerate's YAML, which may not stand beside a file at all."""
     section = arguments.get("deepspeed_config")
     if not isinstance(section, Mapping):
         return
-    settings = cast("Mapping[str, Any]", section)
-    if settings.get("deepspeed_config_file") in (None, "none", ""):
-        return
-    names = [name for name in BESIDE_A_FILE if settings.get(name) is not None]
-    names += ["mixed_precision"] if arguments.get("mixed_precision") is not None else []
-    if names:
-        yield Finding(
-            (),
-            f"{where} names a `deepspeed_config_file` and sets {', '.join(f'`{name}`' for name in names)} beside it; "
-            "Accelerate refuses the two together",
-            f"remove {'it' if len(names) == 1 else 'them'} there; the file decides",
-            phase="parse",
-        )
+    told = cast("Mapping[str, Any]", section)
+    for item in PROFILES["accelerate"].settings:
+        if told.get(item.argument) is not None:
+            yield _beside_a_file(bound, item.path, item.argument, told[item.argument], context)
+    precision = arguments.get("mixed_precision")
+    if precision is not None:
+        name = "fp16" if precision == "fp16" else "bf16"
+        yield _beside_a_file(bound, (name, "enabled"), "mixed_precision", precision, context)
+
+
+def _beside_a_file(bound: Bound, path: Path, argument: str, value: Any, context: Context) -> Finding:
+    here = literal(bound, path)
+    file = f"`{dotted(path)}` is {show(here)} here" if here is not None else f"the file is silent on `{dotted(path)}`"
+    return Finding(
+        path,
+        f"`{argument}` is {show(value)} in {place_of(context, argument)}, and {file}; Accelerate refuses settings "
+        "beside a configuration file, even equal ones",
+        f"remove `{argument}` there; the file decides",
+        phase="parse",
+    )
 
 
 def _lightning(arguments: Arguments, where: str) -> Iterator[Finding]:
@@ -332,4 +342,40 @@ def no_sync_of_old_trainer(bound: Bound, context: Context) -> Iterator[Finding]:
             f"which DeepSpeed refuses at stage {stage}",
             "upgrade Transformers to 4.47.1 or later, or use stage 1",
             at="value",
+        )
+
+
+@rule(
+    "DS968",
+    "strategy-argument-lost",
+    "error",
+    "ignored",
+    judge="reader",
+    summary="An argument of DeepSpeedStrategy beside a file that says something else.",
+    explanation="""Lightning makes a configuration of the arguments of DeepSpeedStrategy only where there is no file.
+    Given one, as `config` or by PL_DEEPSPEED_CONFIG_PATH, it goes by the file alone, silently; only those about loss
+    scaling count where the file has no `fp16`. The stage in a name such as deepspeed_stage_3 is lost like the rest.""",
+    source="lightning/pytorch/strategies/deepspeed.py:289",
+    bad={"zero_optimization": {"stage": 2}},
+    good={"zero_optimization": {"stage": 3}, "zero_allow_untested_optimizer": True},
+    context=Context(reader="lightning", training_args={"strategy": {"stage": 3, "config": "ds_config.json"}}),
+)
+def strategy_argument_lost(bound: Bound, context: Context) -> Iterator[Finding]:
+    arguments = arguments_of(context)
+    if context.reader != "lightning" or arguments is None:
+        return
+    for item in PROFILES["lightning"].settings:
+        given = strategy_arguments(arguments)
+        if item.argument not in given or given[item.argument] == "auto":
+            continue
+        here = literal(bound, item.path)
+        if here == given[item.argument] or (item.switch == HALF and not bound.given("fp16")):
+            continue
+        yield Finding(
+            item.path,
+            f"`{item.argument}` is {show(given[item.argument])} in {place_of(context, item.argument)}, and "
+            + (f"`{dotted(item.path)}` is {show(here)} here" if here is not None else "the file is silent on it")
+            + "; Lightning goes by the file alone",
+            f"set `{dotted(item.path)}` in the file, and remove `{item.argument}` there",
+            at="key" if here is None else "value",
         )

@@ -16,6 +16,7 @@ from dsconf.source.tree import (
     Span,
     Style,
     find,
+    find_key,
     from_python,
     plain,
 )
@@ -36,6 +37,7 @@ __all__ = [
     "Span",
     "Style",
     "find",
+    "find_key",
     "from_python",
     "plain",
     "read_bytes",

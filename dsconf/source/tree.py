@@ -103,6 +103,18 @@ def find(root: Node, path: Sequence[str | int]) -> Place | None:
     return place
 
 
+def find_key(root: Object, name: str) -> Member | None:
+    """Return the member of that key that is nested least, in objects only; None if there is none."""
+    level = [root]
+    while level:
+        for item in level:
+            member = item.get(name)
+            if member is not None:
+                return member
+        level = [member.value for item in level for member in item.members if isinstance(member.value, Object)]
+    return None
+
+
 def plain(node: Node) -> Any:
     """Return the dict, list or scalar the node stands for; of duplicate keys the last value wins."""
     if isinstance(node, Object):
