@@ -77,7 +77,8 @@ class _Binder:
             name, value = member.key, member.value
             if name in retired:
                 old = retired[name]
-                if cls.reader == "pydantic" and isinstance(value, Scalar) and value.value == "auto":
+                dropped = cls.reader == "pydantic" and old.status != "removed"
+                if dropped and isinstance(value, Scalar) and value.value == "auto":
                     self.facts.append(Auto(here, cls))
                     continue
                 successor = node.get(old.becomes) if old.becomes else None

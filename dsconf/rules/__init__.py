@@ -219,6 +219,7 @@ RULES: tuple[Rule, ...] = (
     memory.pinned_memory_exceeds_host,
     memory.host_too_small,
     memory.large_buckets,
+    memory.nvme_buffer_needs_model,
     job.zero_init_below_stage_3,
     job.batch_sizes_before_distributed,
     job.scheduler_block_unused,

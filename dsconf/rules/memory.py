@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from dsconf.diagnostic import Path
 from dsconf.memory.account import BUILDING, HOST, MOMENTS, Account, Moment, account, built_for
 from dsconf.memory.machine import Machine, World
 from dsconf.memory.model import Model, Parameter
@@ -371,3 +372,33 @@ def _round(count: int) -> int:
     """Down to two digits, so that it can be remembered."""
     size = 10 ** max(0, len(str(count)) - 2)
     return count // size * size
+
+
+@rule(
+    "DS978",
+    "nvme-buffer-needs-model",
+    "info",
+    "advice",
+    reads=("zero_optimization",),
+    judge="arithmetic",
+    summary="NVMe buffers whose size only the model can tell.",
+    explanation="""Parameters pass through buffers of `buffer_size` elements, 100 million unless set, and the engine
+    refuses a model with a larger part of a parameter. The embedding of a large vocabulary is larger. Tell dsconf the
+    model with `--model` or `--largest-layer`, and it checks.""",
+    source="runtime/swap_tensor/partitioned_param_swapper.py:98",
+    bad={
+        "bf16": _BF16,
+        "zero_optimization": {"stage": 3, "offload_param": {"device": "nvme", "nvme_path": "/local_nvme"}},
+    },
+    good={"bf16": _BF16, "zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}},
+)
+def nvme_buffer_needs_model(bound: Bound, context: Context) -> Iterator[Finding]:
+    block = getattr(bound.config.zero_optimization, "offload_param", None)
+    if context.model is None and block is not None and block.device == "nvme":
+        path: Path = ("zero_optimization", "offload_param", "buffer_size")
+        yield Finding(
+            path,
+            f"a buffer holds {block.buffer_size} elements; whether every parameter fits into one depends on the model",
+            "say which with --model DIR, or with --params and --largest-layer",
+            at="value" if bound.given(*path) else "key",
+        )
