@@ -8,6 +8,7 @@ import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from runner import ancestry, mpi
 from runner.errors import CannotStart
@@ -55,11 +56,18 @@ def prepare() -> Place:
     if place.ranks_per_host > 1:
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // place.ranks_per_host)))
     _let_ninja_be_found()
-    if launched:
-        ancestry.watch()
-    if place.leads:
-        refuse_used_port(os.environ["MASTER_ADDR"], _number("MASTER_PORT"))
+    if not _have_met():
+        if launched:
+            ancestry.watch()
+        if place.leads:
+            refuse_used_port(os.environ["MASTER_ADDR"], _number("MASTER_PORT"))
     return place
+
+
+def _have_met() -> bool:
+    """Whether the ranks have joined already, in an earlier run of this process."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    return distributed is not None and bool(distributed.is_initialized())
 
 
 def refuse_used_port(address: str, port: int) -> None:
