@@ -6,6 +6,7 @@ A rule is added by writing it in the module of its family and naming it here.
 from __future__ import annotations
 
 from dsconf.rules import (
+    arguments,
     auto,
     batch,
     checkpointing,
@@ -206,7 +207,7 @@ RULES: tuple[Rule, ...] = (
     readers.key_not_passed_on,
     trainers.optimizer_argument_lost,
     trainers.scheduler_argument_lost,
-    trainers.argument_refused,
+    arguments.argument_refused,
     script.script_optimizer_lost,
     trainers.weights_not_gathered,
     trainers.evaluation_key_missing,

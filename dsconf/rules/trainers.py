@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from dsconf.diagnostic import Path, Related, dotted
+from dsconf.diagnostic import Related, dotted
 from dsconf.readers import PROFILES
 from dsconf.readers.lightning import HALF, strategy_arguments
 from dsconf.readers.transformers import OPTIMIZERS, SCHEDULERS
@@ -15,7 +15,6 @@ from dsconf.rules.rule import Context, Finding, replace, rule, show
 
 if TYPE_CHECKING:
     from dsconf.facts import Bound
-    from dsconf.readers import Arguments
 
 _GATHER = ("zero_optimization", "stage3_gather_16bit_weights_on_model_save")
 
@@ -121,134 +120,6 @@ def scheduler_argument_lost(bound: Bound, context: Context) -> Iterator[Finding]
         f"remove `scheduler`, or use {better}" if better else "remove `scheduler` to use it",
         at="value",
     )
-
-
-@rule(
-    "DS963",
-    "argument-refused",
-    "error",
-    "refused",
-    phase="initialize",
-    judge="reader",
-    summary="An argument of the trainer that it refuses together with DeepSpeed.",
-    explanation="""Some arguments are fine alone and refused with DeepSpeed, or with a stage of ZeRO:
-    `auto_find_batch_size` at stage 3, `save_only_model` with `load_best_model_at_end`, `fsdp`, evaluating without
-    training below stage 3. Lightning refuses to clip by value and to train in 64 bits or on a CPU. Once Accelerate's
-    YAML names a `deepspeed_config_file`, settings beside it that the file decides too are refused.""",
-    source="transformers/trainer.py:904",
-    bad={"zero_optimization": {"stage": 3, "stage3_gather_16bit_weights_on_model_save": True}},
-    good={"zero_optimization": {"stage": 2}},
-    context=Context(
-        reader="transformers",
-        training_args={"auto_find_batch_size": True, "learning_rate": 0.001},
-    ),
-)
-def argument_refused(bound: Bound, context: Context) -> Iterator[Finding]:
-    arguments = arguments_of(context)
-    if arguments is None:
-        return
-    stage = literal(bound, ("zero_optimization", "stage"))
-    where = place_of(context)
-    if context.reader == "transformers":
-        yield from _trainer(arguments, stage, where)
-    elif context.reader == "accelerate":
-        yield from _accelerate(bound, arguments, context)
-    else:
-        yield from _lightning(arguments, where)
-
-
-def _trainer(arguments: Arguments, stage: Any, where: str) -> Iterator[Finding]:
-    def on(name: str) -> bool:
-        return bool(arguments.get(name))
-
-    at_stage: Path = ("zero_optimization", "stage")
-    if on("auto_find_batch_size") and stage == 3:
-        yield Finding(
-            at_stage,
-            f"`auto_find_batch_size` in {where} is refused at ZeRO stage 3",
-            "set per_device_train_batch_size, or use stage 2",
-            at="value",
-        )
-    if on("save_only_model") and on("load_best_model_at_end"):
-        yield Finding(
-            (),
-            f"`save_only_model` and `load_best_model_at_end` in {where} are refused together: the engine loads its "
-            "own checkpoint, which save_only_model leaves out",
-            "drop one of the two",
-        )
-    if on("save_only_model") and on("resume_from_checkpoint"):
-        yield Finding(
-            (),
-            f"`save_only_model` in {where} writes checkpoints without the engine's state, so `resume_from_checkpoint` "
-            "cannot go on from them",
-            "set save_only_model to false where resuming is wanted",
-            severity="warning",
-            effect="advice",
-        )
-    if on("fsdp"):
-        yield Finding((), f"`fsdp` in {where} is refused together with DeepSpeed", "drop one of the two")
-    if on("fp16") and on("bf16"):
-        yield Finding((), f"`fp16` and `bf16` in {where} are refused together", "keep bf16 where the hardware has it")
-    if arguments.given("max_grad_norm") and arguments.get("max_grad_norm") is None:
-        yield Finding(
-            ("gradient_clipping",),
-            f"`max_grad_norm` is null in {where}; the first step compares it with a number and fails",
-            "write 0 to switch clipping off",
-            phase="step",
-        )
-    evaluates = [name for name in ("do_eval", "do_predict") if on(name)]
-    if evaluates and not on("do_train") and isinstance(stage, int) and stage < 3:
-        yield Finding(
-            at_stage,
-            f"`{evaluates[0]}` without `do_train` in {where}: the Trainer refuses to evaluate before training below "
-            "stage 3",
-            "use stage 3, or evaluate without DeepSpeed",
-            at="value",
-            severity=None if arguments.given("do_train") else "warning",
-        )
-
-
-def _accelerate(bound: Bound, arguments: Arguments, context: Context) -> Iterator[Finding]:
-    """Settings of `deepspeed_config` in Accelerate's YAML, which may not stand beside a file at all."""
-    section = arguments.get("deepspeed_config")
-    if not isinstance(section, Mapping):
-        return
-    told = cast("Mapping[str, Any]", section)
-    for item in PROFILES["accelerate"].settings:
-        if told.get(item.argument) is not None:
-            yield _beside_a_file(bound, item.path, item.argument, told[item.argument], context)
-    precision = arguments.get("mixed_precision")
-    if precision is not None:
-        name = "fp16" if precision == "fp16" else "bf16"
-        yield _beside_a_file(bound, (name, "enabled"), "mixed_precision", precision, context)
-
-
-def _beside_a_file(bound: Bound, path: Path, argument: str, value: Any, context: Context) -> Finding:
-    here = literal(bound, path)
-    file = f"`{dotted(path)}` is {show(here)} here" if here is not None else f"the file is silent on `{dotted(path)}`"
-    return Finding(
-        path,
-        f"`{argument}` is {show(value)} in {place_of(context, argument)}, and {file}; Accelerate refuses settings "
-        "beside a configuration file, even equal ones",
-        f"remove `{argument}` there; the file decides",
-        phase="parse",
-    )
-
-
-def _lightning(arguments: Arguments, where: str) -> Iterator[Finding]:
-    if arguments.get("gradient_clip_algorithm") == "value":
-        yield Finding(
-            ("gradient_clipping",),
-            f"`gradient_clip_algorithm` is value in {where}; Lightning clips by norm only with DeepSpeed",
-            "write norm",
-            phase="step",
-        )
-    if str(arguments.get("precision")) in ("64", "64-true"):
-        yield Finding(
-            (), f"`precision` {arguments.get('precision')} in {where} is refused with DeepSpeed", "use 32-true"
-        )
-    if arguments.get("accelerator") == "cpu":
-        yield Finding((), f"`accelerator` is cpu in {where}; Lightning runs DeepSpeed on CUDA only", "use gpu")
 
 
 @rule(
