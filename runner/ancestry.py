@@ -6,16 +6,16 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from runner import failure, lifeline
+from runner import failure, lifeline, lock
 
 #: Programs and modules that stay as long as the ranks that they started. A shell need not.
 _LAUNCHERS = {
     "deepspeed",
     "deepspeed.launcher.launch",
     "deepspeed.launcher.runner",
-    "runner",
     "torchrun",
     "torch.distributed.run",
     "torch.distributed.launch",
@@ -31,7 +31,13 @@ _LAUNCHERS = {
 }
 
 
-def watch() -> None:
+def watch_lock(path: Path) -> None:
+    """End this process when the lock in this file, which the launcher holds on whatever host, is let go of."""
+    if lock.is_held(path):
+        _watch(lambda: lock.is_held(path))
+
+
+def watch_parents() -> None:
     """End this process when one of the launchers above it is gone."""
     watched: dict[int, str] = {}
     pid = os.getppid()
@@ -39,11 +45,15 @@ def watch() -> None:
         watched[pid] = _started(pid)
         pid = int((_status(pid) or "??0")[1])
     if watched:
-        threading.Thread(target=_watch, args=(watched,), name="launcher watch", daemon=True).start()
+        _watch(lambda: all(_started(pid) == since for pid, since in watched.items()))
 
 
-def _watch(watched: dict[int, str]) -> None:
-    while all(_started(pid) == since for pid, since in watched.items()):
+def _watch(lives: Callable[[], bool]) -> None:
+    threading.Thread(target=_end_after, args=(lives,), name="launcher watch", daemon=True).start()
+
+
+def _end_after(lives: Callable[[], bool]) -> None:
+    while lives():
         time.sleep(0.5)
     failure.first("error: the launcher of this run was killed")
     # A run that saves on SIGTERM may do so.

@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from dsconf import presets
-from runner import failure, lifeline, logs, run_dir
+from runner import ancestry, failure, lifeline, logs, run_dir
 from runner.errors import BrokenOff, CannotStart, Interrupted, UsageError
 from runner.settings import Settings, read
 
@@ -46,6 +46,9 @@ def _run() -> int:
     sys.argv[1:] = [word for word in sys.argv[1:] if not word.startswith(("--local_rank=", "--local-rank="))]
     if len(sys.argv) == 2 and run_dir.is_launch_file(file := Path(sys.argv[1])):
         failure.keep_in(file.parent / run_dir.LOGS, anew=False)
+        # One rank of each node is enough: the others end with it.
+        if os.environ.get("LOCAL_RANK") == "0":
+            ancestry.watch_lock(run_dir.launch_lock(file))
         return _train(read_file(file))
     if any(word in ("-m", "--multirun") for word in sys.argv[1:]):
         raise UsageError("error: one command is one run; --multirun is not supported")

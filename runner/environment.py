@@ -58,7 +58,7 @@ def prepare() -> Place:
     _let_ninja_be_found()
     if not _have_met():
         if launched:
-            ancestry.watch()
+            ancestry.watch_parents()
         if place.leads:
             refuse_used_port(os.environ["MASTER_ADDR"], _number("MASTER_PORT"))
     return place

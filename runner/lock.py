@@ -37,6 +37,15 @@ class Lock:
         self._file.flush()
 
 
+def is_held(path: Path) -> bool:
+    """Whether some process has the lock in the file. True also where that cannot be told."""
+    try:
+        with path.open("a+", encoding="utf-8") as file:
+            return not _take(file)
+    except OSError:
+        return True
+
+
 def _take(file: TextIO) -> bool:
     try:
         import fcntl

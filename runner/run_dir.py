@@ -67,6 +67,11 @@ def launch_file(node: int) -> str:
     return f"launch_{node}.yaml" if node else "launch.yaml"
 
 
+def launch_lock(file: Path) -> Path:
+    """What the process that started the ranks with this file has locked for as long as it lives."""
+    return file.with_suffix(".lock")
+
+
 def is_launch_file(path: Path) -> bool:
     """Whether the name is that of such a file."""
     return path.suffix == ".yaml" and _LAUNCH.fullmatch(path.name) is not None

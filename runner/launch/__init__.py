@@ -31,12 +31,12 @@ def launch(settings: Settings) -> int:
         directory, running = run_dir.claim(settings)
         del running
     file = directory / run_dir.launch_file(node)
-    lock = Lock(directory, "run_dir", file.with_suffix(".lock").name)
+    lock = Lock(directory, "run_dir", run_dir.launch_lock(file).name)
     document = settings.model_copy(update={"launch": None, "run_dir": directory}).model_dump(mode="json")
     try:
         atomic.write_text(file, yaml.safe_dump(document, sort_keys=False))  # pyright: ignore[reportUnknownMemberType]
     except OSError as error:
         raise CannotStart(f"run_dir: cannot write to {error.filename}: {error.strerror}") from None
-    status = supervise(planned, planned.command(file), directory)
+    status = supervise(planned, file)
     del lock
     return status

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -109,6 +110,7 @@ def plan(settings: Settings) -> Plan:
         _refuse_half_a_node(asked, settings, len(resources.slots))
     config = ds_config.build(settings, resources.world_size)
     nvme.refuse_missing(config)
+    _refuse_path_for_shell(settings, remote=remote)
     if not asked.node_rank:
         train.choose_checkpoint(settings, config)
     local = not remote and asked.node_rank is None
@@ -122,6 +124,16 @@ def plan(settings: Settings) -> Plan:
     batch = _batch(document, resources.world_size)
     address = asked.master_addr or ("127.0.0.1" if local else None)
     return Plan(asked, resources.slots, variables, remote, address, port, batch)
+
+
+def _refuse_path_for_shell(settings: Settings, *, remote: bool) -> None:
+    """Raise UsageError if a shell on another host, or pdsh, would read the path of the run in its own way."""
+    path = str((settings.run_dir or Path("runs")).absolute())
+    if remote and (odd := re.search(r"[^\w@+=:,./-]", path)):
+        raise UsageError(
+            f"error: run_dir: {path} goes through the shells of the hosts, to which {odd.group()!r} means something; "
+            f"choose a directory with plain letters: run_dir=DIRECTORY"
+        )
 
 
 def _refuse_half_a_node(asked: LaunchSettings, settings: Settings, nodes: int) -> None:
