@@ -9,7 +9,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from runner import failure, lifeline, lock
+from runner import failure, lock
+
+#: Seconds in which a rank may save and end by itself.
+_GRACE = 4.0
 
 #: Programs and modules that stay as long as the ranks that they started. A shell need not.
 _LAUNCHERS = {
@@ -58,7 +61,7 @@ def _end_after(lives: Callable[[], bool]) -> None:
     failure.first("error: the launcher of this run was killed")
     # A run that saves on SIGTERM may do so.
     os.kill(os.getpid(), signal.SIGTERM)
-    time.sleep(lifeline.GRACE)
+    time.sleep(_GRACE)
     os._exit(1)
 
 

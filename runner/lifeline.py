@@ -23,7 +23,7 @@ from runner.errors import CannotStart
 T = TypeVar("T")
 
 #: Seconds in which a rank may end by itself once the run is lost, before it is ended.
-GRACE = 4.0
+_GRACE = 2.0
 
 #: What a rank says before it ends: its work is done; or it is not, and people know why.
 _DONE, _EXPLAINED = b"d", b"e"
@@ -86,7 +86,7 @@ class _Lifeline:
         if not explained:
             failure.first(f"error: rank {rank} ended without a word: it was killed, or memory ran out on its host")
         self.say(_EXPLAINED)
-        time.sleep(GRACE)
+        time.sleep(_GRACE)
         os._exit(1)
 
 

@@ -9,6 +9,7 @@ import shlex
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
@@ -16,7 +17,7 @@ from runner.launch.plan import Plan
 from runner.stop import SIGNALS
 
 #: Seconds that ranks may take to end once a part of the run has ended before its time.
-_GRACE = 6.0
+_GRACE = 5.0
 
 
 class Launched:
@@ -28,15 +29,16 @@ class Launched:
         self._told: int | None = None
         self._process = subprocess.Popen(plan.command(file), env=plan.environment(), start_new_session=True)
 
-    def wait(self, failed: Path) -> tuple[int, int | None]:
+    def wait(self, failed: Path, completed: Callable[[], bool]) -> tuple[int, int | None]:
         """Wait for the end of everything. Returns the launcher's status, and the signal that ended the run, if any.
 
-        `failed`: the file that says so as soon as a rank has failed.
+        `failed`: the file that is there as soon as a rank has failed. `completed`: whether the run has done all it
+        was to do.
         """
         before = {number: signal.signal(number, self._forward) for number in SIGNALS}
         try:
             status = self._wait_for_launcher(failed)
-            self._end(remote=status != 0)
+            self._end(everywhere=not completed())
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -89,9 +91,11 @@ class Launched:
         )
         return done.returncode == 0
 
-    def _end(self, *, remote: bool) -> None:
-        """Wait for what the launcher left running, and end what does not end by itself."""
-        if remote:
+    def _end(self, *, everywhere: bool) -> None:
+        """Wait for what the launcher left running, `everywhere` also on other hosts; end what does not by itself."""
+        if everywhere:
+            if self._tell_hosts(signal.SIGTERM, ranks_only=True):
+                time.sleep(_GRACE)
             self._tell_hosts(signal.SIGKILL, ranks_only=False)
         deadline = time.monotonic() + _GRACE
         while members := self._session():

@@ -23,7 +23,12 @@ def supervise(plan: Plan, file: Path) -> int:
     if leads:
         kept.unlink(missing_ok=True)
     earlier = _version(summary)
-    status, told = Launched(plan, file).wait(kept)
+
+    def completed() -> bool:
+        # Other nodes than the first need not have come to their end yet.
+        return not leads or _version(summary) != earlier
+
+    status, told = Launched(plan, file).wait(kept, completed)
     _remove_buffers(plan.master_port)
     if kept.exists():
         print(f"\n{kept.read_text(encoding='utf-8').rstrip()}\n(kept in {kept})", file=sys.stderr)
@@ -31,8 +36,7 @@ def supervise(plan: Plan, file: Path) -> int:
     if told:
         print(f"stopped by {said(told)}; to go on: resume=auto run_dir={directory}", file=sys.stderr)
         return 128 + told
-    # Other nodes than the first need not have come to their end yet.
-    if status or (leads and _version(summary) == earlier):
+    if status or not completed():
         print(f"error: the launcher ended with status {status}, and the run was not completed", file=sys.stderr)
         return status if status > 0 else 1
     return 0
