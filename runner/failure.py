@@ -24,10 +24,10 @@ _file: Path | None = None
 def keep_in(directory: Path, *, anew: bool) -> None:
     """From now on failures are kept in this directory of logs. `anew`: what is kept there is of an earlier run."""
     global _file
-    if _file is None:
-        _file = directory / FILE
-        if anew:
-            _file.unlink(missing_ok=True)
+    before, _file = _file, directory / FILE
+    # The ranks of `launch=deepspeed` know it from the start, and may have written to it since.
+    if anew and before != _file:
+        _file.unlink(missing_ok=True)
 
 
 def explain(text: str) -> None:
