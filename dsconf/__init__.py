@@ -5,9 +5,11 @@ The public names are those in `__all__`; they are imported on first use, so that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+# The module `typing` takes longer to import than the rest of what a command line needs first.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from dsconf.api import load, validate
     from dsconf.compile import compile_config
     from dsconf.diagnostic import ConfigError, Diagnostic

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from dsconf.launcher import rules as launcher
@@ -108,14 +109,17 @@ def _indented(example: Any) -> str:
 
 def key_page(word: str) -> str | None:
     """What a key is: type, default, range, documentation and source, at each place where it lives."""
+    wanted = word.strip(".")
+    return "\n".join(page for path, page in key_pages() if f".{path}".endswith(f".{wanted}")) or None
+
+
+def key_pages() -> Iterator[tuple[str, str]]:
+    """Every key by its dotted path, once for each thing that there is to say about it."""
     from dsconf.blocks import block_type, walk
     from dsconf.diagnostic import dotted
 
-    wanted = tuple(word.strip(".").split("."))
-    sections: dict[tuple[str, str], list[str]] = {}
+    sections: dict[tuple[str, str, str], list[str]] = {}
     for path, block, key in walk(block_type()):
-        if tuple(map(str, path[-len(wanted) :])) != wanted:
-            continue
         lines = [key.doc, "", f"type       {key.words}"]
         if not key.required:
             lines.append(f"default    {json.dumps(key.default)}")
@@ -126,12 +130,10 @@ def key_page(word: str) -> str | None:
             lines.append("effect     none: nothing reads it")
         lines.append(f"source     deepspeed/{key.source}")
         variant = f"{block.tag}: {block.tag_value}" if block.tag else ""
-        sections.setdefault((dotted(path), "\n".join(lines)), []).append(variant)
-    pages: list[str] = []
-    for (name, body), variants in sections.items():
+        sections.setdefault((".".join(map(str, path)), dotted(path), "\n".join(lines)), []).append(variant)
+    for (path, name, body), variants in sections.items():
         where = f"  ({', '.join(dict.fromkeys(filter(None, variants)))})" if any(variants) else ""
-        pages.append(f"{name}{where}\n\n{body}\n")
-    return "\n".join(pages) or None
+        yield path, f"{name}{where}\n\n{body}\n"
 
 
 #: The bounds of a key in words.

@@ -193,7 +193,8 @@ def publish() -> None:
         write_text(folder("schemas") / name, as_text(generate(variant)))
     write_text(folder("schemas") / CATALOG, as_text(schemastore_entry()))
     # A fresh process, since this one may have read the table of blocks before it was written.
-    subprocess.run([sys.executable, "-m", "dsconf.release_schemas"], check=True)
+    for module in ("dsconf.release_schemas", "dsconf.page_table"):
+        subprocess.run([sys.executable, "-m", module], check=True)
 
 
 if __name__ == "__main__":

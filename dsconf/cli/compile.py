@@ -10,7 +10,6 @@ from dsconf.cli.options import FINDINGS, OK, add_color, add_reader, add_world_si
 from dsconf.cli.presets import no_preset
 
 if TYPE_CHECKING:
-    from dsconf.cli.options import Commands
     from dsconf.diagnostic import ConfigError
 
 _EXAMPLES = """\
@@ -22,13 +21,8 @@ examples:
 """
 
 
-def register(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "compile",
-        help="write a checked configuration from presets and overrides",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def register(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
     parser.add_argument("preset", metavar="PRESET", help="a preset, or several with commas between them")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a value for a key, or ~KEY to remove it")
     parser.add_argument("-o", "--output", metavar="FILE", help="write there instead of to standard output")

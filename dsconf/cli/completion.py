@@ -6,12 +6,9 @@ import argparse
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from dsconf.cli.options import OK
-
-if TYPE_CHECKING:
-    from dsconf.cli.options import Commands
 
 _EXAMPLES = """\
 examples:
@@ -21,13 +18,8 @@ examples:
 """
 
 
-def register(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "completion",
-        help="print a script that completes commands, options, rules, keys and presets",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def register(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
     parser.set_defaults(command=_run)
 

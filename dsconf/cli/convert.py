@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from dsconf.cli.options import FINDINGS, OK, add_color, add_world_size, complain, style
 
 if TYPE_CHECKING:
-    from dsconf.cli.options import Commands
     from dsconf.convert import Converted
 
 _PROGRAMS = ("accelerate", "transformers", "lightning")
@@ -23,13 +22,8 @@ examples:
 """
 
 
-def register(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "convert",
-        help="turn a trainer's arguments into a ds_config.json, or back",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def register(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
     way = parser.add_mutually_exclusive_group(required=True)
     way.add_argument("--from", dest="source", choices=_PROGRAMS, help="FILE holds the arguments of this program")
     way.add_argument("--to", dest="target", choices=_PROGRAMS, help="FILE is a ds_config.json")

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from dsconf.cli.options import OK, complain
-
-if TYPE_CHECKING:
-    from dsconf.cli.options import Commands
 
 _EXAMPLES = """\
 examples:
@@ -20,21 +16,21 @@ examples:
 """
 
 
-def register(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "explain",
-        help="explain a rule or a key",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def register(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
     parser.add_argument("word", metavar="CODE|NAME|KEY")
     parser.set_defaults(command=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from dsconf.explain import explain, suggestion
+    from dsconf.page_table import lookup
 
-    page = explain(options.word)
+    page = lookup(options.word)
+    if page is None:
+        from dsconf.explain import explain, suggestion
+
+        # What is not in the table yet: a rule that somebody is writing.
+        page = explain(options.word)
     if page is None:
         guess = suggestion(options.word)
         hint = f"did you mean {guess}?" if guess else "give the code or name of a rule, or a key"

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from dsconf.cli.options import OK, complain
-
-if TYPE_CHECKING:
-    from dsconf.cli.options import Commands
 
 _EXAMPLES = """\
 examples:
@@ -17,13 +13,8 @@ examples:
 """
 
 
-def register(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "lsp",
-        help="be a language server on standard input and output",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def register(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
     parser.set_defaults(command=_run)
 
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from typing import TYPE_CHECKING
 
+from dsconf.cli import FAILED, FINDINGS, OK
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dsconf.report.output import Style
     from dsconf.rules.rule import Context
 
-    #: What `add_subparsers` returns; commands register themselves there.
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]
-
-OK, FINDINGS, FAILED = 0, 1, 2
+__all__ = ["FAILED", "FINDINGS", "OK"]
 
 
 class CannotRun(Exception):

@@ -11,7 +11,6 @@ from dsconf.cli.memory import add_memory, add_model, described_model, positive_s
 from dsconf.cli.options import FINDINGS, OK, complain
 
 if TYPE_CHECKING:
-    from dsconf.cli.options import Commands
     from dsconf.memory.activations import Batch
     from dsconf.memory.plan import Plan
     from dsconf.models.config import DeepSpeedConfig
@@ -24,13 +23,8 @@ examples:
 """
 
 
-def register(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "plan",
-        help="say what fits before the job starts, and which preset to take",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def register(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
     parser.add_argument("file", nargs="?", metavar="FILE", help="a configuration to look at, instead of the presets")
     parser.add_argument("--preset", metavar="NAME", help="look at this preset only")
     model = parser.add_argument_group("model")

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
 from dsconf.cli.options import OK, complain
-
-if TYPE_CHECKING:
-    from dsconf.cli.options import Commands
 
 _EXAMPLES = """\
 examples:
@@ -18,13 +14,8 @@ examples:
 """
 
 
-def register(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "presets",
-        help="list the presets, or print one",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def register(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
     parser.add_argument("name", nargs="?", metavar="NAME")
     parser.set_defaults(command=_run)
 

@@ -1,39 +1,41 @@
-"""`dsconf resolve` and `dsconf diff`."""
+"""`dsconf resolve`."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import sys
 from typing import TYPE_CHECKING
 
-from dsconf.cli.options import FINDINGS, OK, add_context, complain, context
+from dsconf.cli.options import OK, add_context, complain, context
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsconf.cli.options import Commands
     from dsconf.resolve import Setting
     from dsconf.rules.rule import Context
 
 
-def register(commands: Commands) -> None:
-    parser = commands.add_parser("resolve", help="show the effective configuration, with the origin of every value")
+_EXAMPLES = """\
+examples:
+  dsconf resolve ds_config.json --world-size 8
+  dsconf resolve zero3_offload gradient_clipping=0.5    a preset, with an override
+  dsconf resolve --for transformers --training-args args.yaml ds_config.json
+  dsconf resolve --deepspeed 0.14.5 --all ds_config.json
+  dsconf resolve --format json ds_config.json
+"""
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
     parser.add_argument("file", metavar="FILE|PRESET")
     parser.add_argument("overrides", nargs="*", metavar="KEY=VALUE", help="a value for a key, or ~KEY to remove it")
     parser.add_argument("--all", action="store_true", help="also the defaults of blocks that are not there")
     parser.add_argument("--format", choices=("full", "json"), default="full")
     add_context(parser)
-    parser.set_defaults(command=_resolve)
-
-    parser = commands.add_parser("diff", help="show what differs in effect between two files or presets")
-    parser.add_argument("before", metavar="A")
-    parser.add_argument("after", metavar="B")
-    add_context(parser)
-    parser.set_defaults(command=_diff)
+    parser.set_defaults(command=_run)
 
 
-def _settings(name: str, overrides: Sequence[str], known: Context) -> tuple[Setting, ...] | str:
+def settings_of(name: str, overrides: Sequence[str], known: Context) -> tuple[Setting, ...] | str:
     """What a file or preset comes to, or a line that says why that cannot be told."""
     from pathlib import Path
 
@@ -59,12 +61,12 @@ def _settings(name: str, overrides: Sequence[str], known: Context) -> tuple[Sett
         return f"{name!r}: not a file name"
 
 
-def _resolve(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace) -> int:
     from dsconf.diagnostic import dotted
     from dsconf.resolve import as_records
 
     known = context(options)
-    settings = _settings(options.file, options.overrides, known)
+    settings = settings_of(options.file, options.overrides, known)
     if isinstance(settings, str):
         return complain(settings)
     shown = [item for item in settings if options.all or not item.absent]
@@ -77,28 +79,9 @@ def _resolve(options: argparse.Namespace) -> int:
     return OK
 
 
-def _diff(options: argparse.Namespace) -> int:
-    from dsconf.diagnostic import dotted
-    from dsconf.resolve import differences
-
-    known = context(options)
-    before, after = _settings(options.before, (), known), _settings(options.after, (), known)
-    for side in (before, after):
-        if isinstance(side, str):
-            return complain(side)
-    if isinstance(before, str) or isinstance(after, str):
-        return OK
-    found = differences(before, after)
-    for item in found:
-        print(dotted(item.path))
-        for mark, side in (("-", item.before), ("+", item.after)):
-            sys.stdout.write(f"  {mark} {_value(side)}  {side.origin}\n" if side else f"  {mark} nothing\n")
-    return FINDINGS if found else OK
-
-
-def _value(setting: Setting) -> str:
+def value_of(setting: Setting) -> str:
     return json.dumps(setting.value, ensure_ascii=False, default=str)
 
 
 def _assignment(name: str, setting: Setting) -> str:
-    return f"{name} = {_value(setting)}"
+    return f"{name} = {value_of(setting)}"

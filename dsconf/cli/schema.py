@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
 from dsconf.cli.options import OK
-
-if TYPE_CHECKING:
-    from dsconf.cli.options import Commands
 
 _EXAMPLES = """\
 examples:
@@ -20,13 +16,8 @@ examples:
 """
 
 
-def register(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "schema",
-        help="print the JSON Schema",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def register(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--open", action="store_true", help="the one for editors, which lets unknown keys pass")
     which.add_argument("--report", action="store_true", help="the one of what `validate --format json` prints")

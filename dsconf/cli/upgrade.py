@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import sys
-from typing import TYPE_CHECKING
 
 from dsconf.cli.options import FINDINGS, OK, add_reader, add_world_size, complain, context
 
-if TYPE_CHECKING:
-    from dsconf.cli.options import Commands
+_EXAMPLES = """\
+examples:
+  dsconf upgrade ds_config.json --from 0.14.5 --diff    show the changes, write nothing
+  dsconf upgrade ds_config.json --from 0.14.5           to the newest release known
+  dsconf upgrade ds_config.json --from 0.12.6 --to 0.16.9
+"""
 
 
-def register(commands: Commands) -> None:
-    parser = commands.add_parser("upgrade", help="rewrite a file for another DeepSpeed release")
+def register(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
     parser.add_argument("file", metavar="FILE")
     parser.add_argument(
         "--to", default=None, metavar="RELEASE", help="the release to go to (default: the newest known)"

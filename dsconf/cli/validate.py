@@ -15,7 +15,6 @@ from dsconf.cli.progress import Progress
 
 if TYPE_CHECKING:
     from dsconf.baseline import Baseline
-    from dsconf.cli.options import Commands
     from dsconf.diagnostic import Diagnostic, Severity
     from dsconf.many import Checked
     from dsconf.rules.rule import Context
@@ -33,13 +32,8 @@ examples:
 """
 
 
-def register(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "validate",
-        help="check configuration files",
-        epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def register(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = _EXAMPLES
     parser.add_argument(
         "paths",
         nargs="*",
