@@ -1,4 +1,5 @@
-"""How long `dsconf validate` takes on one file, beside the least Pydantic program and check-jsonschema.
+"""How long `dsconf validate` takes on one file, beside the least Pydantic program and check-jsonschema; how long the
+commands that only print something take, beside a Python that does nothing.
 
     python benchmarks/validate.py [RUNS]
 
@@ -20,7 +21,7 @@ from dsconf.resources import folder
 from dsconf.schema import FILES
 
 ROOT = Path(__file__).resolve().parent.parent
-
+EMPTY = "python -c pass"
 
 #: The least that a Pydantic program does: import, one model with one field, one file.
 PROGRAM = """
@@ -37,7 +38,7 @@ def commands(file: Path) -> dict[str, list[str]]:
     python = sys.executable
     return {
         "dsconf validate": [python, "-m", "dsconf", "validate", str(file)],
-        "python -c pass": [python, "-c", "pass"],
+        EMPTY: [python, "-c", "pass"],
         "one-field Pydantic program": [python, "-c", PROGRAM, str(file)],
         "check-jsonschema": [
             python,
@@ -48,6 +49,13 @@ def commands(file: Path) -> dict[str, list[str]]:
             str(file),
         ],
     }
+
+
+def printing() -> dict[str, list[str]]:
+    """The commands that print something and read no configuration."""
+    dsconf = [sys.executable, "-m", "dsconf"]
+    words = {"--version": ["--version"], "--help": ["--help"], "explain": ["explain", "DS301"]}
+    return {f"dsconf {name}": [*dsconf, *arguments] for name, arguments in words.items()}
 
 
 def seconds(command: list[str]) -> float:
@@ -62,19 +70,22 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "ds_config.json"
         compile_config("zero3_offload").write(file)
-        compared = commands(file)
+        compared = {**commands(file), **printing()}
         for command in compared.values():
             seconds(command)
         times = {name: list[float]() for name in compared}
         for _ in range(runs):
             for name, command in compared.items():
                 times[name].append(seconds(command))
-    first, *peers = times
+    first, *peers = commands(file)
     for name, values in times.items():
         print(f"{name:32} {statistics.median(values) * 1000:7.0f} ms")
     for peer in peers:
         ratio = statistics.median(a / b for a, b in zip(times[first], times[peer], strict=True))
         print(f"{first} / {peer}: {ratio:.2f}")
+    for name in printing():
+        ratio = statistics.median(a / b for a, b in zip(times[name], times[EMPTY], strict=True))
+        print(f"{name} / {EMPTY}: {ratio:.2f}")
 
 
 if __name__ == "__main__":
