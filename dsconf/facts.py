@@ -44,7 +44,8 @@ def type_of(block: Block) -> BlockType:
     return cast("Values", cast(object, block)).block_type
 
 
-@dataclass(frozen=True, slots=True)
+# Nothing compares facts or prints them, and each method that is not written for a class shortens every start.
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Fact:
     """Something about the key at `path`, in a block of type `block`."""
 
@@ -52,14 +53,14 @@ class Fact:
     block: BlockType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Unknown(Fact):
     """A key that no type of this block has."""
 
     auto: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Misfit(Fact):
     """A key that this type of the block does not have, and `siblings` do."""
 
@@ -67,7 +68,7 @@ class Misfit(Fact):
     value: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Old(Fact):
     """A key that a block once had. `clash`: its successor is there as well."""
 
@@ -76,19 +77,19 @@ class Old(Fact):
     value: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class OldForm(Fact):
     """`zero_optimization: true` or `false`, from before there were stages."""
 
     value: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Auto(Fact):
     """The string "auto" where DeepSpeed itself gives it no meaning."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Coercion(Fact):
     """A value that DeepSpeed takes for another one."""
 
@@ -96,7 +97,7 @@ class Coercion(Fact):
     becomes: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Mismatch(Fact):
     """A value that does not fit its key. `kind` tells how; `expected` says what would."""
 
@@ -106,12 +107,12 @@ class Mismatch(Fact):
     choices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Missing(Fact):
     """A required key that is absent; `path` includes it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class UnknownTag(Fact):
     """A `stage`, `device` or `type` that no type of the block has."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dsconf.diagnostic import Related
@@ -115,6 +114,8 @@ def _nearest(total: int, micro: int | None, steps: int | None, ranks: int, *, ex
         if fitting is not None:
             found.append((name, fitting))
     old = {_TOTAL: total, _MICRO: micro or 1, _STEPS: steps or 1}
+    from fractions import Fraction
+
     return sorted(found, key=lambda item: Fraction(abs(item[1] - old[item[0]]), old[item[0]]))[:3]
 
 
