@@ -25,15 +25,19 @@ def register(parser: argparse.ArgumentParser) -> None:
 def _run(options: argparse.Namespace) -> int:
     from dsconf.page_table import lookup
 
-    page = lookup(options.word)
+    page = lookup(options.word) or _of_the_records(options.word)
     if page is None:
-        from dsconf.explain import explain, suggestion
+        from dsconf.explain import suggestion
 
-        # What is not in the table yet: a rule that somebody is writing.
-        page = explain(options.word)
-    if page is None:
         guess = suggestion(options.word)
         hint = f"did you mean {guess}?" if guess else "give the code or name of a rule, or a key"
         return complain(f"nothing to explain about {options.word!r}; {hint}")
     print(page.rstrip("\n"))
     return OK
+
+
+def _of_the_records(word: str) -> str | None:
+    """The page of what is not in the table yet: a rule that somebody is writing."""
+    from dsconf.explain import explain
+
+    return explain(word)
