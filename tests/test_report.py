@@ -13,8 +13,11 @@ import jsonschema
 import pytest
 import yaml
 
+from dsconf.check import check
+from dsconf.edits import apply
 from dsconf.rules import RULES
 from dsconf.schema import committed
+from dsconf.source import read_text
 from dsconf.testing import assert_valid, configs_in
 from tests.conftest import Cli
 
@@ -62,6 +65,47 @@ def test_sarif_fits_its_schema_and_what_code_scanning_asks_for(cli: Cli, folder:
         for item in run["results"]
     ]
     assert len(set(places)) == len(places)
+
+
+FIXABLE = """\
+{
+  // batch
+  "train_batch_size": 8, "gradient_cliping": 1.0,
+  "bf16": {"enabled": "true"},
+  "overlap_comm": true,
+  "zero_optimization": {"stage": 3, "allgather_bucket_size": 5e8}
+}
+"""
+
+
+@pytest.mark.parametrize("text", [FIXABLE, FIXABLE.replace("\n", "\r\n"), FIXABLE.replace("batch", "\N{ROCKET} batch")])
+def test_the_fixes_in_sarif_do_to_the_text_what_dsconf_does(cli: Cli, tmp_path: Path, text: str) -> None:
+    (tmp_path / "ds_config.json").write_bytes(text.encode())
+    log = json.loads(cli("validate", "--format", "sarif", "ds_config.json").stdout)
+    schema = json.loads((ROOT / "tests" / "data" / "sarif-schema-2.1.0.json").read_text())
+    jsonschema.Draft4Validator(schema).validate(log)
+    document = read_text(text, "ds_config.json")
+    found = {(item.code, item.pointer or "/"): item for item in check(document).diagnostics if item.fix}
+    fixed = [item for item in log["runs"][0]["results"] if "fixes" in item]
+    assert len(fixed) >= 4
+    for result in fixed:
+        (place,) = result["locations"][0]["logicalLocations"]
+        item = found[result["ruleId"], place["fullyQualifiedName"]]
+        (change,) = result["fixes"][0]["artifactChanges"]
+        assert change["artifactLocation"]["uri"] == "ds_config.json"
+        assert replaced(text, change["replacements"]) == apply(document, item.fix.edits).text
+
+
+def replaced(text: str, changes: list[dict[str, Any]]) -> str:
+    """A text with SARIF's replacements carried out, the last one first."""
+    lines = text.splitlines(keepends=True)
+    starts = [sum(map(len, lines[:index])) for index in range(len(lines) + 1)]
+    for change in reversed(changes):
+        region = change["deletedRegion"]
+        start = starts[region["startLine"] - 1] + region["startColumn"] - 1
+        end = starts[region["endLine"] - 1] + region["endColumn"] - 1
+        text = text[:start] + change["insertedContent"]["text"] + text[end:]
+    return text
 
 
 def test_sarif_of_clean_files_has_an_empty_list_of_results(cli: Cli) -> None:

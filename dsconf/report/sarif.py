@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from dsconf import __version__
-from dsconf.diagnostic import Diagnostic, Severity
+from dsconf.diagnostic import Diagnostic, Fix, Severity
 from dsconf.launcher import rules as launcher
 from dsconf.launcher.rule import LauncherRule
 from dsconf.links import HOME
 from dsconf.report.output import Output
 from dsconf.report.places import in_repository
 from dsconf.report.records import fingerprints
+from dsconf.report.replacements import Replacement, replacements
 from dsconf.report.text import effect
 from dsconf.rules import find_rule
 from dsconf.rules.rule import Rule
@@ -38,7 +39,7 @@ class Sarif:
     def add(self, document: Document, diagnostics: Sequence[Diagnostic]) -> None:
         for item, mark in zip(diagnostics, fingerprints(diagnostics), strict=True):
             index = self._rules.setdefault(item.code, len(self._rules))
-            self._results.append(_result(item, index, mark))
+            self._results.append(_result(item, document, index, mark))
 
     def end(self) -> None:
         run = {
@@ -103,7 +104,7 @@ def _rule(rule: Rule) -> dict[str, Any]:
     }
 
 
-def _result(item: Diagnostic, index: int, fingerprint: str) -> dict[str, Any]:
+def _result(item: Diagnostic, document: Document, index: int, fingerprint: str) -> dict[str, Any]:
     text = f"{item.message}. {item.actor} {effect(item)}." + (f" Help: {item.help}." if item.help else "")
     result: dict[str, Any] = {
         "ruleId": item.code,
@@ -128,7 +129,33 @@ def _result(item: Diagnostic, index: int, fingerprint: str) -> dict[str, Any]:
     ]
     if related:
         result["relatedLocations"] = related
+    fixes = [_fix(fix, item.filename, changes) for fix, changes in _changes(item, document) if changes]
+    if fixes:
+        result["fixes"] = fixes
     return result
+
+
+def _changes(item: Diagnostic, document: Document) -> Iterator[tuple[Fix, tuple[Replacement, ...]]]:
+    for fix in (item.fix, *item.alternatives):
+        if fix:
+            yield fix, replacements(document, fix)
+
+
+def _fix(fix: Fix, filename: str, changes: Sequence[Replacement]) -> dict[str, Any]:
+    """Each fix on its own; viewers offer them, so that one which can change what is trained says so."""
+    where = _place(filename, None, None)["artifactLocation"]
+    return {
+        "description": {"text": fix.message if fix.safe else f"{fix.message} (can change what is trained)"},
+        "artifactChanges": [
+            {
+                "artifactLocation": where,
+                "replacements": [
+                    {"deletedRegion": _region(item.start, item.end), "insertedContent": {"text": item.text}}
+                    for item in changes
+                ],
+            }
+        ],
+    }
 
 
 def _place(filename: str, start: Position | None, end: Position | None) -> dict[str, Any]:
@@ -136,13 +163,12 @@ def _place(filename: str, start: Position | None, end: Position | None) -> dict[
     end = end or start
     return {
         "artifactLocation": _artifact(in_repository(filename)),
-        "region": {
-            "startLine": start.line,
-            "startColumn": start.column,
-            "endLine": end.line,
-            "endColumn": end.column,
-        },
+        "region": _region(start, end),
     }
+
+
+def _region(start: Position, end: Position) -> dict[str, int]:
+    return {"startLine": start.line, "startColumn": start.column, "endLine": end.line, "endColumn": end.column}
 
 
 def _artifact(name: str) -> dict[str, str]:
