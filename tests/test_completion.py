@@ -61,3 +61,42 @@ def test_fish_offers_what_fits(
     assert not done.stderr
     lines = [line.split("\t")[0] for line in done.stdout.splitlines()]
     assert set(offered) <= set(lines) and not set(left) & set(lines)
+
+
+#: What an interactive zsh is told first: every match that completion would offer goes to a file, and then it ends.
+ZSH = """\
+PROMPT= ; autoload -Uz compinit && compinit -u -D
+source {script}
+bindkey '^I' complete-word
+compadd() {{
+    local -a found
+    if [[ " ${{@[1,(i)(-|--)]}} " == *\\ -(O|A|D)\\ * ]]; then builtin compadd "$@"; return; fi
+    builtin compadd -A found "$@"
+    print -rl -- $found >> matches
+}}
+comppostfuncs=(exit)
+print READY
+"""
+#: Types at that zsh in a terminal of its own, and waits for its end.
+ZSH_TERMINAL = """\
+zmodload zsh/zpty
+zpty z zsh -f -i
+zpty -w z 'source ./setup'
+zpty -r -m z seen '*READY*'
+zpty -w -n z $1$'\\t'
+while zpty -r z seen; do :; done
+"""
+
+
+@pytest.mark.parametrize("shell", [name for name in ("zsh",) if shutil.which(name)])
+@pytest.mark.parametrize(("typed", "offered", "left"), CASES[::2], ids=[case[0] for case in CASES[::2]])
+def test_zsh_offers_what_fits(
+    cli: Cli, script: Path, shell: str, typed: str, offered: list[str], left: list[str]
+) -> None:
+    script.write_text(cli("completion", "zsh").stdout)
+    (script.parent / "setup").write_text(ZSH.format(script=script))
+    (script.parent / "matches").touch()
+    command = [shell, "-f", "-c", ZSH_TERMINAL, "zsh", typed]
+    subprocess.run(command, capture_output=True, cwd=script.parent, timeout=60, check=False)
+    lines = (script.parent / "matches").read_text().splitlines()
+    assert set(offered) <= set(lines) and not set(left) & set(lines)
