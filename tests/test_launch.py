@@ -253,3 +253,25 @@ def test_what_is_killed_ends_the_whole_run_and_is_named_last(tmp_path: Path, vic
     assert not processes(run)
     assert not (run / "summary.json").exists()
     Lock(run, "run_dir")
+
+
+def test_the_traceback_of_the_rank_that_failed_is_the_last_thing_said(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import os, torch\n"
+        "class Failing(torch.optim.AdamW):\n"
+        "    def step(self, *given, **named):\n"
+        "        if os.environ['RANK'] == '1':\n"
+        "            raise ArithmeticError('on one rank only')\n"
+        "        return super().step(*given, **named)\n"
+    )
+    asked = ["+preset=ddp", *SMALL, "optimizer=torch", "optimizer.type=mine.Failing", "run_dir=run"]
+    done = start(tmp_path, "runner", *asked, "launch=deepspeed", "launch.num_gpus=2")
+    assert done.returncode == 1
+    logs = tmp_path / "run" / "logs"
+    *_, said, where = done.stderr.strip().splitlines()
+    assert said == "ArithmeticError: on one rank only"
+    assert where == f"(kept in {logs / 'failure.txt'})"
+    assert (logs / "failure.txt").read_text().startswith("rank 1 on ")
+    assert "ArithmeticError" in (logs / "rank_1.log").read_text()
+    assert "ArithmeticError" not in (logs / "rank_0.log").read_text()
+    assert not processes(tmp_path / "run")
