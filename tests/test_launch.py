@@ -26,29 +26,42 @@ def no_launcher(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture
+def launch_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "hosts").write_text("w0 slots=2\nw1 slots=2\n")
+    (tmp_path / "bad").write_text("w0 slots=2\nw1\n")
+    (tmp_path / "env").write_text("# a=b\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (["launch.hostfile=hosts", "launch.include='w0@w9'"], ["DL202", "launch.include:1:4", "w9"]),
         (["launch.hostfile=hosts", "launch.include=w0", "launch.exclude=w1"], ["DL201", "launch.exclude"]),
         (["launch.hostfile=hosts", "launch.include='w1:0'"], ["DL206", "launch.force_multi"]),
         (["launch.hostfile=bad"], ["DL101", "bad:2:1"]),
         (["launch.hostfile=hosts", "launch.env_file=env"], ["DL402", "env:1:1"]),
         (["launch.num_gpus=3", "+ds_config.train_batch_size=8"], ["from override: +ds_config.train_batch_size=8"]),
-        (["launch.nun_gpus=3"], ["nun_gpus"]),
+        (["launch.hostfile=hosts", "launch.node_rank=1"], ["launch.master_addr=", "run_dir="]),
+        (["launch.hostfile=hosts", "run_dir='a;b'"], ["run_dir", "shells of the hosts", "';'"]),
     ],
 )
-def test_a_wrong_launch_is_refused_before_anything_starts(
-    tmp_path: Path, overrides: list[str], words: list[str]
+def test_a_wrong_launch_is_refused_with_what_is_wrong(
+    launch_files: Path, overrides: list[str], words: list[str]
 ) -> None:
-    (tmp_path / "hosts").write_text("w0 slots=2\nw1 slots=2\n")
-    (tmp_path / "bad").write_text("w0 slots=2\nw1\n")
-    (tmp_path / "env").write_text("# a=b\n")
-    done = runner(tmp_path, "+preset=zero2", "launch=deepspeed", *overrides)
-    assert done.returncode == 2
+    with pytest.raises(UsageError) as refused:
+        plan(composed("+preset=zero2", "launch=deepspeed", *overrides))
     for word in words:
-        assert word in done.stderr
-    assert not (tmp_path / "runs").exists()
+        assert word in str(refused.value)
+
+
+def test_a_refused_launch_starts_and_writes_nothing(launch_files: Path) -> None:
+    done = runner(launch_files, "+preset=zero2", "launch=deepspeed", "launch.hostfile=hosts", "launch.include='w0@w9'")
+    assert done.returncode == 2
+    assert "DL202" in done.stderr
+    assert "launch.include:1:4" in done.stderr
+    assert not (launch_files / "runs").exists()
 
 
 def test_a_dry_run_says_what_would_start_and_starts_nothing(tmp_path: Path) -> None:
