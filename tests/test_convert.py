@@ -317,3 +317,12 @@ def test_what_cannot_be_read_is_said_in_one_line(
     status = main(["convert", "--from", "accelerate", "arguments.yaml"])
     shown = capsys.readouterr().err
     assert status == 2 and said in shown and shown.count("\n") == 1
+
+
+def test_a_value_that_json_cannot_hold_is_said_and_nothing_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("arguments.yaml").write_text("block_size: .inf\n")
+    assert main(["convert", "--from", "lightning", "arguments.yaml", "-o", "out.json"]) == 2
+    assert "JSON cannot hold" in capsys.readouterr().err and not Path("out.json").exists()

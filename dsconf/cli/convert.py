@@ -64,7 +64,10 @@ def _run(options: argparse.Namespace) -> int:
         print("dsconf: nothing was written", file=sys.stderr)
         return FINDINGS
     if options.source:
-        text = json.dumps(outcome.values, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        try:
+            text = json.dumps(outcome.values, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        except ValueError:
+            return complain(f"{options.file}: a value is infinite or not a number, which JSON cannot hold")
     else:
         import yaml
 
