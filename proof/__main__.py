@@ -1,4 +1,4 @@
-"""`python -m proof drift`, `python -m proof agree`, `python -m proof rules`."""
+"""`python -m proof drift`, and the other proofs: `agree`, `rules`, `releases`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from proof.agree import Case
 
 
 def main() -> int:
@@ -22,18 +26,28 @@ def main() -> int:
     agree.add_argument("--sweep", type=int, metavar="N", help="judge so many configurations drawn at random")
     agree.add_argument("--singles", type=int, metavar="N", help="judge so many keys alone with odd values; 0: all")
     agree.add_argument("--seed", type=int, default=0, help="which ones (with --sweep and --singles)")
+    releases = commands.add_parser("releases", help="dsconf's verdicts for older releases, against these releases")
+    releases.add_argument("paths", nargs="*", type=Path, metavar="FILE|DIR")
+    releases.add_argument(
+        "--deepspeed", action="append", required=True, metavar="RELEASE", help="which; may be repeated"
+    )
+    releases.add_argument("--root", type=Path, metavar="DIR", help="where releases are set up (default: a cache)")
+    releases.add_argument("--sweep", type=int, metavar="N", help="also so many configurations drawn at random")
+    releases.add_argument("--singles", type=int, metavar="N", help="also so many keys alone with odd values; 0: all")
+    releases.add_argument("--seed", type=int, default=0, help="which ones (with --sweep and --singles)")
+    releases.add_argument("--train", action="store_true", help="also run each rule's examples through training")
     options = parser.parse_args()
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
     if options.command == "agree" and not options.paths and options.sweep is None and options.singles is None:
         agree.error("name files or directories, or use --sweep or --singles")
     try:
-        return _drift() if options.command == "drift" else _rules() if options.command == "rules" else _agree(options)
+        return _COMMANDS[options.command](options)
     except (OSError, ValueError, RuntimeError) as error:
         print(f"proof: {error}", file=sys.stderr)
         return 2
 
 
-def _drift() -> int:
+def _drift(_: argparse.Namespace) -> int:
     from proof.drift import drift
 
     found = drift()
@@ -43,7 +57,7 @@ def _drift() -> int:
     return bool(found)
 
 
-def _rules() -> int:
+def _rules(_: argparse.Namespace) -> int:
     from proof.engine import Engine
     from proof.rules import BY_SOURCE, PROVABLE, objections
 
@@ -61,21 +75,12 @@ def _rules() -> int:
 
 
 def _agree(options: argparse.Namespace) -> int:
-    from proof.agree import Case, Comparison, Judges, cases_in, recorded, report
+    from proof.agree import Comparison, Judges, recorded, report
     from proof.engine import Engine
-    from proof.singles import singles
-    from proof.sweep import sweep
-
-    def cases() -> Iterator[Case]:
-        yield from cases_in(options.paths)
-        if options.sweep is not None:
-            yield from sweep(options.sweep, options.seed)
-        if options.singles is not None:
-            yield from singles(options.singles, options.seed)
 
     def compare(engine: Engine | None) -> list[Comparison]:
         judges = Judges(engine, options.world_size, known)
-        return [item for case in cases() if (item := judges.compare(case)) is not None]
+        return [item for case in _cases(options) if (item := judges.compare(case)) is not None]
 
     known = recorded(options.recorded) if options.recorded else None
     if known is not None and options.sweep is None and options.singles is None:
@@ -86,6 +91,39 @@ def _agree(options: argparse.Namespace) -> int:
     print(report(comparisons), end="")
     return any(item.outcome in ("missed", "false alarm") for item in comparisons)
 
+
+def _releases(options: argparse.Namespace) -> int:
+    from proof.engine import Engine
+    from proof.older import set_up
+    from proof.releases import examples, matrix, parsed, table
+
+    cases, failed = list(_cases(options)), False
+    for release in options.deepspeed:
+        site = set_up(release, options.root)
+        found = list(parsed(cases, release, site))
+        print(f"DeepSpeed {release}\n{matrix(found)}", end="", flush=True)
+        failed |= not all(item.agree for item in found)
+        if options.train:
+            with Engine(site) as engine:
+                ran = list(examples(release, engine))
+            print(table(ran), end="", flush=True)
+            failed |= not all(item.agree for item in ran)
+    return failed
+
+
+def _cases(options: argparse.Namespace) -> Iterator[Case]:
+    from proof.agree import cases_in
+    from proof.singles import singles
+    from proof.sweep import sweep
+
+    yield from cases_in(options.paths)
+    if options.sweep is not None:
+        yield from sweep(options.sweep, options.seed)
+    if options.singles is not None:
+        yield from singles(options.singles, options.seed)
+
+
+_COMMANDS = {"drift": _drift, "rules": _rules, "agree": _agree, "releases": _releases}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -33,7 +33,7 @@ OUTCOMES: tuple[Outcome, ...] = (
 )
 
 #: What the engine says when this machine, not the configuration, is at fault: no GPU, no launcher, no package.
-_OF_THE_MACHINE = re.compile(
+OF_THE_MACHINE = re.compile(
     r"not been implemented on CPU backend"
     r"|No module named '(tensorboard|wandb|comet_ml|mup|transformers|apex|liger_kernel|torch_xla|deep_ep)"
     r"|cannot access local variable 'Mu\w+'"
@@ -150,7 +150,7 @@ def _who_brings_the_optimizer(document: Document) -> Literal["config", "client"]
 
 
 def _when_refused(case: Case, diagnostics: Sequence[Diagnostic], verdict: Verdict) -> Comparison:
-    if _OF_THE_MACHINE.search(verdict.message):
+    if OF_THE_MACHINE.search(verdict.message):
         return Comparison(case, "not shown here", _did(verdict))
     flagged = [item for item in diagnostics if item.severity != "info"]
     if not flagged:

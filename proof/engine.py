@@ -24,7 +24,7 @@ import time
 import traceback
 from collections import UserDict
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
@@ -33,6 +33,7 @@ from typing import Any, Literal
 
 from proof.notes import Notebook
 from proof.notes import Path as KeyPath
+from proof.older import adapt, environment, installed, prepare
 
 Phase = Literal["parse", "initialize", "step", "save", "load", "done"]
 Optimizer = Literal["auto", "config", "client", "none"]
@@ -108,7 +109,13 @@ class Request:
 
 
 class Engine:
-    """The process that has DeepSpeed loaded; a context manager. Ops are compiled the first time."""
+    """The process that has DeepSpeed loaded; a context manager. Ops are compiled the first time.
+
+    `site`: the folder of another release than the installed one, as `proof.older` sets it up.
+    """
+
+    def __init__(self, site: Path | None = None) -> None:
+        self._site = site
 
     def __enter__(self) -> Engine:
         root = Path(__file__).resolve().parent.parent
@@ -118,7 +125,13 @@ class Engine:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=root,
-            env={**os.environ, "DS_ACCELERATOR": "cpu", "OMP_NUM_THREADS": "1", "TORCH_COMPILE_DISABLE": "1"},
+            env={
+                **os.environ,
+                "DS_ACCELERATOR": "cpu",
+                "OMP_NUM_THREADS": "1",
+                "TORCH_COMPILE_DISABLE": "1",
+                **(environment(self._site) if self._site else {}),
+            },
         )
         return self
 
@@ -162,22 +175,31 @@ def serve() -> None:
 
 
 def _load() -> None:
+    release = installed()
+    prepare(release)
     import cpuinfo
     import deepspeed
     import deepspeed.checkpoint
-    import deepspeed.runtime.zero.muon.muon_optimizer
     import deepspeed.runtime.zero.stage3
     import deepspeed.runtime.zero.stage_1_and_2
     import torch
     import torch._dynamo
     from deepspeed.accelerator import get_accelerator
 
+    # Older releases have no Muon.
+    with suppress(ImportError):
+        import deepspeed.runtime.zero.muon.muon_optimizer
+
     torch.set_num_threads(1)
     deepspeed.utils.logger.setLevel(logging.ERROR)
+    adapt(release)
     accelerator = get_accelerator()
     accelerator.is_fp16_supported = lambda: True
     for name in (*_OPS, *(("AsyncIOBuilder",) if async_io_available() else ())):
-        accelerator.create_op_builder(name).load(verbose=False)
+        builder = accelerator.create_op_builder(name)
+        # The CPU backend of an older release does not have them all.
+        if builder is not None and "NotImplemented" not in type(builder).__name__:
+            builder.load(verbose=False)
     # Each child would otherwise run this slow look-up again.
     info = cpuinfo.get_cpu_info()
     cpuinfo.get_cpu_info = lambda: info
@@ -349,7 +371,8 @@ class _Rank:
         import torch
 
         dtype = next(engine.module.parameters()).dtype
-        autocast = engine.torch_autocast_enabled()
+        # Older releases have no autocast of their own.
+        autocast = hasattr(engine, "torch_autocast_enabled") and engine.torch_autocast_enabled()
         for _ in range(steps * engine.gradient_accumulation_steps()):
             batch = engine.train_micro_batch_size_per_gpu()
             # The same batch again and again, so that the loss must fall.

@@ -14,11 +14,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from pydantic.v1 import BaseModel as OlderBaseModel
+from pydantic.v1.fields import ModelField
 
 from dsconf.models.block import Block, Retired
 from dsconf.models.config import DeepSpeedConfig
 from dsconf.models.shape import shape, tag_values
-from proof.lookups import EACH, UNKNOWN, Lookups, Path
+from proof.lookups import EACH, UNKNOWN, Lookups, Model, Path, annotations
 
 _METRICS: Path = ("data_efficiency", "data_sampling", "curriculum_learning", "curriculum_metrics", EACH)
 _LTD: Path = ("data_efficiency", "data_routing", "random_ltd")
@@ -155,8 +157,11 @@ def models() -> Side:
     return side
 
 
-def deepspeed() -> Side:
-    """What the installed DeepSpeed (and PyTorch, for its optimizers and schedules) says."""
+def deepspeed(*, older: bool = False) -> Side:
+    """What the installed DeepSpeed (and PyTorch, for its optimizers and schedules) says.
+
+    `older`: it is another release than the models describe, which need not have everything that `READERS` names.
+    """
     from deepspeed.runtime.config import DEEPSPEED_OPTIMIZERS
     from deepspeed.runtime.lr_schedules import VALID_LR_SCHEDULES
     from torch.optim import Optimizer, lr_scheduler
@@ -165,7 +170,11 @@ def deepspeed() -> Side:
     renamed = {(old.key,): (old.becomes,) for old in DeepSpeedConfig.retired if old.status == "renamed" and old.becomes}
     found = Lookups()
     for function, given in READERS:
-        found.follow(function, given)
+        try:
+            found.follow(function, given)
+        except (ImportError, AttributeError):
+            if not older:
+                raise
     for path, looked_up in found.keys.items():
         if path in renamed:
             side.spellings[path] = renamed[path][-1]
@@ -217,25 +226,29 @@ def _constructors(side: Side, block: str, classes: dict[str, tuple[str, ...]]) -
                 side.add((*here, argument.name), _looked_up(default, place))
 
 
-def _model(side: Side, path: Path, cls: type[BaseModel]) -> None:
+def _model(side: Side, path: Path, cls: Model) -> None:
     """The fields of a Pydantic class of DeepSpeed's, and of the classes in it."""
     side.closed.add(path)
-    for name, info in cls.model_fields.items():
+    fields: dict[str, FieldInfo | ModelField] = {
+        **(cls.__fields__ if issubclass(cls, OlderBaseModel) else cls.model_fields)
+    }
+    for (name, info), (_, annotation) in zip(fields.items(), annotations(cls), strict=True):
         here = (*path, info.alias or name)
         if info.alias and info.alias != name:
             side.spellings[(*path, name)] = info.alias
-        if isinstance(info.json_schema_extra, dict) and info.json_schema_extra.get("deprecated"):
-            side.spellings[here] = str(info.json_schema_extra.get("new_param") or "nothing")
+        extra = info.field_info.extra if isinstance(info, ModelField) else info.json_schema_extra
+        if isinstance(extra, dict) and extra.get("deprecated"):
+            side.spellings[here] = str(extra.get("new_param") or "nothing")
             continue
-        key = _declared(info)
+        key = _declared_before(info) if isinstance(info, ModelField) else _declared(info)
         key.source = f"{cls.__module__}.{cls.__name__}"
         side.add(here, key)
-        for inner in _inner_models(info.annotation):
+        for inner in _inner_models(annotation):
             _model(side, here, inner)
 
 
-def _inner_models(annotation: Any) -> Iterator[type[BaseModel]]:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+def _inner_models(annotation: Any) -> Iterator[Model]:
+    if isinstance(annotation, type) and issubclass(annotation, (BaseModel, OlderBaseModel)):
         yield annotation
     for part in get_args(annotation):
         yield from _inner_models(part)
@@ -258,6 +271,18 @@ def _declared(info: FieldInfo) -> Key:
         bounds |= {name: getattr(item, name) for name in ("ge", "gt", "le", "lt") if hasattr(item, name)}
     free = "str" in kinds and not any(isinstance(item, str) for item in choices)
     default = UNKNOWN if info.is_required() else _plain(info.get_default(call_default_factory=True))
+    return Key(frozenset(kinds), True, None if free or not choices else frozenset(choices), bounds, (default,))
+
+
+def _declared_before(field: ModelField) -> Key:
+    """The same for a field of Pydantic 1, where a default of None made the type take null as well."""
+    kinds: set[str] = {"null"} if field.allow_none else set()
+    choices: set[Any] = set()
+    _annotation(field.outer_type_, kinds, choices)
+    limits = {name: getattr(field.field_info, name) for name in ("ge", "gt", "le", "lt")}
+    bounds = {name: limit for name, limit in limits.items() if limit is not None}
+    free = "str" in kinds and not any(isinstance(item, str) for item in choices)
+    default = UNKNOWN if field.required else _plain(field.get_default())
     return Key(frozenset(kinds), True, None if free or not choices else frozenset(choices), bounds, (default,))
 
 
@@ -293,7 +318,7 @@ _KINDS: dict[Any, str] = {
 
 
 def _is_object(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, (dict, BaseModel))
+    return isinstance(annotation, type) and issubclass(annotation, (dict, BaseModel, OlderBaseModel))
 
 
 def _kind(value: Any) -> str:
@@ -313,4 +338,4 @@ def _plain(value: Any) -> Any:
         return int(value)
     if isinstance(value, float):
         return int(value) if math.isfinite(value) and value.is_integer() and abs(value) > 1e6 else float(value)
-    return value if isinstance(value, BaseModel) else UNKNOWN
+    return value if isinstance(value, (BaseModel, OlderBaseModel)) else UNKNOWN

@@ -18,11 +18,23 @@ from types import FunctionType, ModuleType
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel
+from pydantic.v1 import BaseModel as OlderBaseModel
 
 Path: TypeAlias = "tuple[str, ...]"
 
 #: Stands in a path for any key of a mapping and any place of a list.
 EACH = "*"
+
+
+#: A class that DeepSpeed reads a block with; up to 0.14.5 it is one of Pydantic 1's.
+Model: TypeAlias = "type[BaseModel] | type[OlderBaseModel]"
+
+
+def annotations(cls: Model) -> list[tuple[str, Any]]:
+    """The fields of such a class, with their types."""
+    if issubclass(cls, OlderBaseModel):
+        return [(name, item.outer_type_) for name, item in cls.__fields__.items()]
+    return [(name, item.annotation) for name, item in cls.model_fields.items()]
 
 
 class _Unknown:
@@ -69,7 +81,7 @@ class Lookups:
     """Everything that was found, by path from the root of the configuration."""
 
     keys: dict[Path, list[Lookup]] = field(default_factory=dict)
-    models: dict[Path, type[BaseModel]] = field(default_factory=dict)
+    models: dict[Path, Model] = field(default_factory=dict)
     results: dict[Any, Any] = field(default_factory=dict)
     running: list[FunctionType] = field(default_factory=list)
 
@@ -262,7 +274,7 @@ class _Reader:
             if isinstance(owner, dict) and node.func.attr in ("items", "keys", "values"):
                 return list(getattr(owner, node.func.attr)())
         called = self.value(node.func)
-        if isinstance(called, type) and issubclass(called, BaseModel):
+        if isinstance(called, type) and issubclass(called, (BaseModel, OlderBaseModel)):
             return self.model(called, keywords.get(None))
         blocks = [item for item in (*arguments, *keywords.values()) if isinstance(item, _Block)]
         if called in _COPIES and blocks:
@@ -279,14 +291,14 @@ class _Reader:
             return _Items(block)
         return block if name in ("copy", "keys") else _Block((*block.path, EACH)) if name == "values" else UNKNOWN
 
-    def model(self, cls: type[BaseModel], given: Any) -> Any:
+    def model(self, cls: Model, given: Any) -> Any:
         if isinstance(given, _Block):
             self.found.models.setdefault(given.path, cls)
         elif isinstance(given, dict):
-            for name, info in cls.model_fields.items():
+            for name, annotation in annotations(cls):
                 block = given.get(name)
-                if isinstance(block, _Block) and isinstance(info.annotation, type):
-                    self.found.models.setdefault(block.path, info.annotation)
+                if isinstance(block, _Block) and isinstance(annotation, type):
+                    self.found.models.setdefault(block.path, annotation)
         return UNKNOWN
 
     def handed_on(self, called: Any, node: ast.Call, arguments: list[Any], keywords: dict[str | None, Any]) -> Any:

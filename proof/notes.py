@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, KeysView
+from contextlib import suppress
+from importlib import import_module
 from typing import Any, TypeAlias
 
 Path: TypeAlias = "tuple[str | int, ...]"
@@ -24,7 +26,6 @@ class Notebook:
     def install(self) -> None:
         """Let DeepSpeed read files into dicts that take notes; for the rest of this process."""
         import deepspeed.runtime.config as config
-        import deepspeed.runtime.tensor_parallel.init_utils as init_utils
         from deepspeed.runtime.config_utils import DeepSpeedConfigModel
 
         read, build = config.dict_raise_error_on_duplicate_keys, DeepSpeedConfigModel.__init__
@@ -44,7 +45,11 @@ class Notebook:
             log(whole)
             self.open = True
 
-        config.dict_raise_error_on_duplicate_keys = init_utils.dict_raise_error_on_duplicate_keys = reading
+        config.dict_raise_error_on_duplicate_keys = reading
+        # Older releases read a file in one place.
+        with suppress(ImportError):
+            again = import_module("deepspeed.runtime.tensor_parallel.init_utils")
+            again.dict_raise_error_on_duplicate_keys = reading
         config.DeepSpeedConfig.print_user_config = logging
         DeepSpeedConfigModel.__init__ = building
 

@@ -20,23 +20,24 @@ BY_SOURCE = tuple(rule for rule in RULES if rule not in PROVABLE)
 
 def objections(rule: Rule, engine: Engine) -> Iterator[str]:
     """What the engine has to say against a rule."""
-    good = _run(rule, rule.example("good"), engine, "good")
+    good = run_example(rule, rule.example("good"), engine, "good")
     if not good.trained:
         yield f"the good example fails at {good.phase}: {good.error}: {good.message}"
     text = rule.example("bad")
-    bad = _run(rule, text, engine)
+    bad = run_example(rule, text, engine)
     expected = rule.phase if rule.effect == "refused" else "step" if rule.effect == "hangs" else "done"
     if (bad.phase, bad.hung) != (expected, rule.effect == "hangs"):
         yield f"the bad example gets to {bad.phase} instead of {expected}: {bad.error}: {bad.message}"
     elif rule.says not in (raised := " ".join(f"{bad.error}: {bad.message}".split())):
         yield f"the engine does not say {rule.says!r} but {raised!r}"
     elif rule.effect == "ignored":
-        without = _run(rule, _without(rule, text), engine)
+        without = run_example(rule, _without(rule, text), engine)
         if (without.losses, without.weights) != (bad.losses, bad.weights):
             yield "training is not the same without what it calls ignored"
 
 
-def _run(rule: Rule, text: str, engine: Engine, which: Literal["bad", "good"] = "bad") -> Verdict:
+def run_example(rule: Rule, text: str, engine: Engine, which: Literal["bad", "good"] = "bad") -> Verdict:
+    """An example in the engine, with around it what the rule says of its job."""
     context = rule.context_of(which)
     how: dict[str, Any] = {
         "world_size": context.world_size or 1,
