@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from dsconf.blocks import BlockType, Key, Retired, block_type, one_of, word
+from dsconf.blocks import ROOT, BlockType, Key, Retired, block_type, one_of, word
 from dsconf.diagnostic import Path
 from dsconf.facts import (
     Auto,
@@ -25,17 +25,18 @@ from dsconf.facts import (
     UnknownTag,
     Values,
 )
+from dsconf.releases import former, has_class, reaction
 from dsconf.source import Array, Document, Member, Node, Object, Scalar, find, from_python, plain
 
 if TYPE_CHECKING:
     from pydantic_core import ValidationError
 
 
-def bind(document: Document) -> Bound:
-    """Bind a whole configuration."""
-    binder = _Binder()
+def bind(document: Document, release: str | None = None) -> Bound:
+    """Bind a whole configuration, to the blocks as a DeepSpeed release reads them; by default the newest."""
+    binder = _Binder(release)
     root = document.root or Object((), None)
-    cls = block_type()
+    cls = block_type(ROOT, release)
     block = binder.block(binder.modern(root, cls), cls, (cls,), ())
     return Bound(document, block, binder.facts, binder.broken)
 
@@ -46,7 +47,8 @@ def is_comment(key: str) -> bool:
 
 
 class _Binder:
-    def __init__(self) -> None:
+    def __init__(self, release: str | None) -> None:
+        self.release = release
         self.facts: list[Fact] = []
         self.broken: set[Path] = set()
 
@@ -77,6 +79,8 @@ class _Binder:
             name, value = member.key, member.value
             if name in retired:
                 old = retired[name]
+                if old.status == "dead" and self.formerly_read(here):
+                    continue
                 dropped = cls.reader == "pydantic" and old.status != "removed"
                 if dropped and isinstance(value, Scalar) and value.value == "auto":
                     self.facts.append(Auto(here, cls))
@@ -95,7 +99,7 @@ class _Binder:
                 others = tuple(item for item in siblings if name in item.keys)
                 if others:
                     self.facts.append(Misfit(here, cls, others, plain(value)))
-                elif name == member.key:
+                elif name == member.key and not self.formerly_read(here):
                     self.facts.append(Unknown(here, cls, is_auto))
                 continue
             if is_auto and not cls.keys[name].auto:
@@ -113,6 +117,15 @@ class _Binder:
             values[cls.tag] = cls.tag_value
         return Values(cls, values)
 
+    def formerly_read(self, path: Path) -> bool:
+        """Whether the release reads a key that the newest does not have any more."""
+        return self.release is not None and former(path) and reaction(path, self.release) == "read"
+
+    def formerly_named(self, name: Any) -> bool:
+        """Whether the release has an optimizer of a name that the newest does not have."""
+        known = isinstance(name, str) and self.release is not None
+        return known and has_class("optimizers", name.lower(), self.release or "") is True
+
     def value(self, node: Node, cls: BlockType, name: str, path: Path) -> Any:
         """Bind what stands at a key; `_NOTHING` when it could not be taken over."""
         key = cls.keys[name]
@@ -120,7 +133,7 @@ class _Binder:
             return self.scalar(node, cls, name, path)
         if isinstance(node, Scalar) and node.value is None and key.nullable:
             return _NOTHING
-        blocks = tuple(block_type(inner) for inner in key.blocks)
+        blocks = tuple(block_type(inner, self.release) for inner in key.blocks)
         if key.container == "list" and isinstance(node, Array):
             bound = [self.choose(item, cls, blocks, (*path, index)) for index, item in enumerate(node.items)]
             return [item for item in bound if item is not _NOTHING]
@@ -133,6 +146,9 @@ class _Binder:
 
     def choose(self, node: Node, parent: BlockType, blocks: tuple[BlockType, ...], path: Path) -> Any:
         """Choose among the types of a block by its tag, and bind to it."""
+        if blocks[0].pydantic_1 and isinstance(node, Array) and not node.items:
+            # An empty list is as good as an empty dict to Pydantic 1.
+            node = Object((), node.span)
         if not isinstance(node, Object):
             return self.mismatch(path, parent, "an object", plain(node))
         tag = blocks[0].tag
@@ -159,10 +175,15 @@ class _Binder:
             wanted = cls.tag_value
             if cls.folded and isinstance(value, str) and value.lower() == wanted.lower():
                 return self.block(node, cls, blocks, path)
+            if cls.pydantic_1 and isinstance(value, str):
+                continue
             if isinstance(wanted, int) and cls.reader == "pydantic" and _as_int(value) == wanted:
                 if not isinstance(value, float):
                     self.facts.append(Coercion((*path, tag), cls, value, wanted))
                 return self.block(node, cls, blocks, path)
+        if path == ("optimizer",) and self.formerly_named(value):
+            self.broken.add(path)
+            return _NOTHING
         choices = tuple(cls.tag_value for cls in blocks)
         self.facts.append(UnknownTag((*path, tag), blocks[0], value, choices))
         self.broken.add(path)
@@ -180,7 +201,7 @@ class _Binder:
             return key.strict(value)
         except ValueError as error:
             problem = cast("ValidationError", error).errors(include_url=False, include_input=False)[0]
-        becomes = _coerced(cls, key, value)
+        becomes = _coerced(cls, name, value)
         if becomes is not _NOTHING:
             self.facts.append(Coercion(path, cls, value, becomes))
             return becomes
@@ -224,15 +245,18 @@ def _as_int(value: Any) -> int | None:
         return None
 
 
-def _coerced(cls: BlockType, key: Key, value: Any) -> Any:
+def _coerced(cls: BlockType, name: str, value: Any) -> Any:
     """What DeepSpeed makes of a value of the wrong type: Pydantic's lax mode, or Python's truth and arithmetic."""
     from pydantic_core import ValidationError
 
+    key = cls.keys[name]
     if cls.reader == "pydantic":
         if type(value).__name__ == key.refuses:
             return _NOTHING
         if key.wraps and isinstance(value, str):
             return [value]
+        if cls.pydantic_1 and isinstance(value, (int, float)) and key.words == "a string" and name != "nvme_path":
+            return str(value)
         try:
             return key.validator.validate_python(value, strict=False)
         except ValidationError:

@@ -93,7 +93,10 @@ class Key:
 
 
 class BlockType:
-    """One type of block: a model's class attributes and fields."""
+    """One type of block: a model's class attributes and fields.
+
+    `pydantic_1`: the release reads it with Pydantic 1.
+    """
 
     def __init__(self, name: str, record: Mapping[str, Any]) -> None:
         self.name = name
@@ -104,6 +107,7 @@ class BlockType:
         self.actor: str = record.get("actor", "")
         self.gate: str = record.get("gate", "")
         self.folded: bool = record.get("folded", False)
+        self.pydantic_1: bool = record.get("pydantic_1", False)
         self.keys = {key: Key(item) for key, item in record["keys"].items()}
         self.retired = tuple(_retired(item) for item in record.get("retired", ()))
 
@@ -124,9 +128,14 @@ def _table() -> Mapping[str, Any]:
 
 
 @cache
-def block_type(name: str = ROOT) -> BlockType:
-    """The type of block of a name."""
-    return BlockType(name, _table()[name])
+def block_type(name: str = ROOT, release: str | None = None) -> BlockType:
+    """The type of block of a name, as a DeepSpeed release reads it; by default the newest."""
+    if release is None:
+        return BlockType(name, _table()[name])
+    from dsconf.releases import as_in
+
+    path = tuple(key for _, key in home(name)) if name != ROOT else ()
+    return BlockType(name, as_in(release, path, _table()[name]))
 
 
 def walk(block: BlockType, path: Path = ()) -> Iterator[tuple[Path, BlockType, Key]]:
@@ -199,7 +208,8 @@ def folded(value: object) -> object:
 
 #: What `_plainly` says of a value about which the validator has to be asked.
 UNSURE: Any = object()
-_BOUNDS = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
+#: The bounds that a key may have, as comparisons of its value.
+BOUNDS = {"gt": operator.gt, "ge": operator.ge, "lt": operator.lt, "le": operator.le}
 
 
 def _plainly(schema: Mapping[str, Any], value: Any) -> Any:
@@ -213,7 +223,7 @@ def _plainly(schema: Mapping[str, Any], value: Any) -> Any:
             return value if type(value) is bool else UNSURE
         case "int" | "float" as kind:
             number = type(value) is int or (kind == "float" and type(value) is float and isfinite(value))
-            if not number or not all(_BOUNDS[name](value, schema[name]) for name in _BOUNDS if name in schema):
+            if not number or not all(BOUNDS[name](value, schema[name]) for name in BOUNDS if name in schema):
                 return UNSURE
             if kind == "float" and type(value) is int:
                 return float(value) if abs(value) < 2**53 else UNSURE

@@ -12,7 +12,7 @@ from dsconf.diagnostic import ConfigError, Diagnostic, Path, Related
 from dsconf.facts import Bound, Values, within
 from dsconf.readers import PROFILES
 from dsconf.rules import RULES
-from dsconf.rules.rule import Context, Finding, Rule, findings_of
+from dsconf.rules.rule import DEEPSPEED, Context, Finding, Rule, findings_of
 from dsconf.rules.text import unreadable
 from dsconf.source import Document, Object, Position, Span, find, from_python
 
@@ -44,13 +44,19 @@ class Report:
 
 def check(document: Document, context: Context | None = None) -> Report:
     """Validate a document that was read from text."""
-    bound = bind(document)
-    rules = RULES if document.root is not None else (unreadable,)
     context = context or Context()
+    bound = bind(document, _older(context))
+    rules = RULES if document.root is not None else (unreadable,)
     if len(context.deepspeed) == 1:
         return Report(document, _run(rules, bound, context), bound)
-    judged = [(item, _run(rules, bind(document), replace(context, deepspeed=(item,)))) for item in context.deepspeed]
+    each = [replace(context, deepspeed=(item,)) for item in context.deepspeed]
+    judged = [(item.release, _run(rules, bind(document, _older(item)), item)) for item in each]
     return Report(document, _over_releases(judged), bound)
+
+
+def _older(context: Context) -> str | None:
+    """The release that is judged for, unless it is the one that the table describes."""
+    return None if context.release == DEEPSPEED else context.release
 
 
 def check_values(values: Mapping[str, Any], context: Context | None = None) -> tuple[Diagnostic, ...]:

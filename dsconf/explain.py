@@ -46,6 +46,7 @@ def launcher_page(rule: LauncherRule) -> str:
 
 
 def _page(rule: Rule | LauncherRule, effect: str, evidence: str, source: str, bad: Any, good: Any) -> str:
+    holds = f"releases   {held}\n" if isinstance(rule, Rule) and (held := holds_for(rule)) else ""
     return f"""\
 {rule.code} {rule.name}
 
@@ -55,7 +56,7 @@ def _page(rule: Rule | LauncherRule, effect: str, evidence: str, source: str, ba
 
 severity   {rule.severity}
 effect     {effect}
-evidence   {evidence}
+{holds}evidence   {evidence}
 source     {source}
 page       {rule.url}
 
@@ -80,6 +81,13 @@ def job_page() -> str:
 
 def _spelt(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def holds_for(rule: Rule) -> str:
+    """The DeepSpeed releases that a rule is about; empty for all."""
+    if rule.since and rule.until:
+        return f"{rule.since} to {rule.until}"
+    return f"since {rule.since}" if rule.since else f"until {rule.until}" if rule.until else ""
 
 
 def evidence(rule: Rule) -> str:
@@ -115,26 +123,25 @@ def key_page(word: str) -> str | None:
 
 def key_pages() -> Iterator[tuple[str, str]]:
     """Every key by its dotted path, once for each thing that there is to say about it."""
-    from dsconf.blocks import block_type, walk
+    from dsconf.blocks import block_type, home, walk
     from dsconf.diagnostic import dotted
+    from dsconf.releases import BOUND_WORDS, told
 
     sections: dict[tuple[str, str, str], list[str]] = {}
     for path, block, key in walk(block_type()):
         lines = [key.doc, "", f"type       {key.words}"]
         if not key.required:
             lines.append(f"default    {json.dumps(key.default)}")
-        bounds = ", ".join(f"{BOUNDS[name]} {value}" for name, value in key.bounds.items())
+        bounds = ", ".join(f"{BOUND_WORDS[name]} {value}" for name, value in key.bounds.items())
         if bounds:
             lines.append(f"range      {bounds}")
         if key.dead:
             lines.append("effect     none: nothing reads it")
+        of = home(block.name)[-1][0].tag_value if path[1:-1] == ("params",) else ""
+        lines += [f"{name:10} {words}" for name, words in told(path, of)]
         lines.append(f"source     deepspeed/{key.source}")
         variant = f"{block.tag}: {block.tag_value}" if block.tag else ""
         sections.setdefault((".".join(map(str, path)), dotted(path), "\n".join(lines)), []).append(variant)
     for (path, name, body), variants in sections.items():
         where = f"  ({', '.join(dict.fromkeys(filter(None, variants)))})" if any(variants) else ""
         yield path, f"{name}{where}\n\n{body}\n"
-
-
-#: The bounds of a key in words.
-BOUNDS = {"gt": "more than", "ge": "at least", "lt": "less than", "le": "at most"}

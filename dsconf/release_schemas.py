@@ -1,6 +1,6 @@
 """The JSON Schema of each minor DeepSpeed release, made from the closed one: `schemas/releases`, with an index.
 
-A schema has the keys that its release reads, the removed ones that it still took, and its defaults.
+A schema has the keys that its release reads, the removed ones that it still took, its defaults and its ranges.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from typing import Any
 from dsconf.blocks import ROOT, block_type, home
 from dsconf.diagnostic import Path
 from dsconf.links import HOME
-from dsconf.releases import default_changes, default_in, later, newest, number, releases, removed_in
+from dsconf.releases import bounds_in, default_changes, default_in, later, newest, number, releases, removed_in
 from dsconf.resources import folder
 from dsconf.schema import generate
 
 FOLDER = "releases"
 INDEX = "index.json"
+_BOUNDS = {"gt": "exclusiveMinimum", "ge": "minimum", "lt": "exclusiveMaximum", "le": "maximum"}
 
 
 def minors() -> dict[str, str]:
@@ -60,14 +61,22 @@ def _prune(block: dict[str, Any], path: Path, name: str, release: str) -> None:
     for key in list(properties):
         if later((*path, key), release):
             del properties[key]
+    for key, held in properties.items():
+        bounds = bounds_in((*path, key), release)
+        if bounds is not None:
+            for word in _BOUNDS.values():
+                held.pop(word, None)
+            held.update({_BOUNDS[bound]: limit for bound, limit in bounds.items()})
     for old in block_type(name).retired:
         gone = removed_in((*path, old.key))
         if gone and number(release) < number(gone):
             properties[old.key] = {"description": f"Removed in DeepSpeed {gone}."}
-    for changed, steps in default_changes():
-        known, value = default_in(steps, release)
-        if changed[:-1] == path and known and "default" in properties.get(changed[-1], {}):
-            properties[changed[-1]]["default"] = value
+    for changed in default_changes():
+        known, value = default_in(changed.steps, release)
+        key = str(changed.path[-1])
+        held = properties.get(key, {})
+        if known and "default" in held and changed.leads_to((*path, key), held["default"]):
+            held["default"] = value
 
 
 def publish() -> None:

@@ -114,9 +114,9 @@ class _Resolver:
         return f"{self.name}, under an old name" if self.document.text else self.name
 
     def default(self, path: Path, key: Key) -> Any:
-        for changed, steps in default_changes():
-            if changed == path:
-                known, value = default_in(steps, self.context.release)
+        for changed in default_changes():
+            if changed.leads_to(path, key.default):
+                known, value = default_in(changed.steps, self.context.release)
                 return value if known else None
         return key.default
 

@@ -170,14 +170,15 @@ def _renamed(document: Document, source: str | None, target: str) -> Iterator[Ch
 def _pinned(document: Document, source: str | None, target: str) -> Iterator[Change]:
     if source is None:
         return
-    for path, steps in default_changes():
+    for changed in default_changes():
+        path, steps = changed.path, changed.steps
         _, old = default_in(steps, source)
         known, new = default_in(steps, target)
         if number(source) < number(steps[0][0]):
             # The key came later, with the behaviour that there had been.
             old = steps[0][1]
         names = tuple(map(str, path))
-        if not known or old == new or _at(document, *names) or not _applies(document, names):
+        if not known or old == new or _at(document, *names) or not _applies(document, names, changed.of):
             continue
         if number(target) > number(source):
             boundary = [since for since, _ in steps if number(since) <= number(target)][-1]
@@ -187,12 +188,12 @@ def _pinned(document: Document, source: str | None, target: str) -> Iterator[Cha
         yield Change(path, why, (Edit("add", path, old),))
 
 
-def _applies(document: Document, path: tuple[str, ...]) -> bool:
+def _applies(document: Document, path: tuple[str, ...], of: str) -> bool:
     """Whether a default matters to this file."""
     if path[0] == "bf16":
         return _value(document, "bf16", "enabled") is True
-    if path[0] == "scheduler":
-        return _value(document, "scheduler", "type") == "WarmupLR"
+    if of:
+        return _value(document, path[0], "type") == of
     if len(path) == 1:
         return True
     return _value(document, *path[:-1], "device") in ("cpu", "nvme")

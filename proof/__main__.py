@@ -36,6 +36,10 @@ def main() -> int:
     releases.add_argument("--singles", type=int, metavar="N", help="also so many keys alone with odd values; 0: all")
     releases.add_argument("--seed", type=int, default=0, help="which ones (with --sweep and --singles)")
     releases.add_argument("--train", action="store_true", help="also run each rule's examples through training")
+    releases.add_argument("--rule", action="append", metavar="CODE", help="only this rule's (with --train)")
+    adding = commands.add_parser("add-release", help="read what another release says, and take it into the table")
+    adding.add_argument("release", metavar="RELEASE")
+    adding.add_argument("--root", type=Path, metavar="DIR", help="where releases are set up (default: a cache)")
     options = parser.parse_args()
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
     if options.command == "agree" and not options.paths and options.sweep is None and options.singles is None:
@@ -105,10 +109,25 @@ def _releases(options: argparse.Namespace) -> int:
         failed |= not all(item.agree for item in found)
         if options.train:
             with Engine(site) as engine:
-                ran = list(examples(release, engine))
+                ran = list(examples(release, engine, options.rule))
             print(table(ran), end="", flush=True)
             failed |= not all(item.agree for item in ran)
     return failed
+
+
+def _add(options: argparse.Namespace) -> int:
+    from proof.facts import facts_of
+    from proof.history import add
+    from proof.older import set_up
+
+    found = add(facts_of(set_up(options.release, options.root)))
+    for line in found.differences:
+        print(line)
+    for line in found.decisions:
+        print(f"decide: {line}")
+    print(f"{len(found.differences)} differences, {len(found.decisions)} decisions to make", end="")
+    print("; nothing was written" if found.decisions else "; now run: python -m dsconf.schema")
+    return bool(found.decisions)
 
 
 def _cases(options: argparse.Namespace) -> Iterator[Case]:
@@ -123,7 +142,7 @@ def _cases(options: argparse.Namespace) -> Iterator[Case]:
         yield from singles(options.singles, options.seed)
 
 
-_COMMANDS = {"drift": _drift, "rules": _rules, "agree": _agree, "releases": _releases}
+_COMMANDS = {"drift": _drift, "rules": _rules, "agree": _agree, "releases": _releases, "add-release": _add}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -111,7 +111,7 @@ class Request:
 class Engine:
     """The process that has DeepSpeed loaded; a context manager. Ops are compiled the first time.
 
-    `site`: the folder of another release than the installed one, as `proof.older` sets it up.
+    `site`: the folder of another release than the installed one, as `proof.older` sets it up; its ops are not compiled.
     """
 
     def __init__(self, site: Path | None = None) -> None:
@@ -120,7 +120,7 @@ class Engine:
     def __enter__(self) -> Engine:
         root = Path(__file__).resolve().parent.parent
         self._process = subprocess.Popen(
-            [sys.executable, "-c", "from proof.engine import serve; serve()"],
+            [sys.executable, "-c", f"from proof.engine import serve; serve(ops={self._site is None})"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -158,13 +158,13 @@ class Engine:
             raise RuntimeError(self._process.stderr.read().decode("utf-8", "replace")) from None
 
 
-def serve() -> None:
+def serve(*, ops: bool) -> None:
     """Answer requests on standard input until it ends."""
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     sink = os.open(os.devnull, os.O_RDWR)
     os.dup2(sink, 0)
     os.dup2(sink, 1)
-    _load()
+    _load(ops)
     while True:
         try:
             request: Request = pickle.load(requests)
@@ -174,7 +174,7 @@ def serve() -> None:
         answers.flush()
 
 
-def _load() -> None:
+def _load(ops: bool) -> None:
     release = installed()
     prepare(release)
     import cpuinfo
@@ -195,11 +195,8 @@ def _load() -> None:
     adapt(release)
     accelerator = get_accelerator()
     accelerator.is_fp16_supported = lambda: True
-    for name in (*_OPS, *(("AsyncIOBuilder",) if async_io_available() else ())):
-        builder = accelerator.create_op_builder(name)
-        # The CPU backend of an older release does not have them all.
-        if builder is not None and "NotImplemented" not in type(builder).__name__:
-            builder.load(verbose=False)
+    for name in (*_OPS, *(("AsyncIOBuilder",) if async_io_available() else ())) if ops else ():
+        accelerator.create_op_builder(name).load(verbose=False)
     # Each child would otherwise run this slow look-up again.
     info = cpuinfo.get_cpu_info()
     cpuinfo.get_cpu_info = lambda: info

@@ -1,8 +1,9 @@
-"""What a release of DeepSpeed says about its configuration, written down, and what differs between two of them.
+"""What a release of DeepSpeed says about its configuration, written down: its facts.
 
-The facts of a release: `keys`, by dotted path, with type, range and default as far as they are declared or can be
-read; `closed`, the blocks that it reads with Pydantic; `refused`, the keys that it names only to refuse them;
-`optimizers` and `schedulers`, the names that it has a class of its own for.
+`keys`: by dotted path, with type, range and default as far as they are declared or can be read. `spellings`: keys
+that stand for another one, which is the value. `closed`: the blocks that it reads with Pydantic, with the version of
+that. `refused`: the keys that it names only to refuse them. `optimizers` and `schedulers`: the names that it has a
+class of its own for. The last three have true for a value.
 """
 
 from __future__ import annotations
@@ -40,6 +41,8 @@ def facts_of(site: File | None = None) -> Facts:
 
 
 def _gather() -> Facts:
+    from pydantic.v1 import BaseModel as OlderBaseModel
+
     from dsconf.rules.rule import DEEPSPEED
     from proof.keys import Key, deepspeed
     from proof.lookups import UNKNOWN
@@ -59,8 +62,10 @@ def _gather() -> Facts:
     release = installed()
     prepare(release)
     import deepspeed.runtime.config as config
+    from deepspeed.runtime.config_utils import DeepSpeedConfigModel
     from deepspeed.runtime.lr_schedules import VALID_LR_SCHEDULES
 
+    pydantic = 1 if issubclass(DeepSpeedConfigModel, OlderBaseModel) else 2
     side = deepspeed(older=release != DEEPSPEED)
     from_torch = {
         path
@@ -73,12 +78,11 @@ def _gather() -> Facts:
     return {
         "release": release,
         "keys": {".".join(path): record(kept[path]) for path in sorted(kept)},
-        "shared": sorted(".".join(path) for path in side.shared),
         "spellings": {".".join(path): str(side.spellings[path]) for path in sorted(side.spellings)},
-        "closed": sorted(".".join(path) for path in side.closed),
-        "refused": sorted(refused),
-        "optimizers": sorted(config.DEEPSPEED_OPTIMIZERS),
-        "schedulers": sorted(VALID_LR_SCHEDULES),
+        "closed": dict.fromkeys(sorted(".".join(path) for path in side.closed), pydantic),
+        "refused": dict.fromkeys(sorted(refused), True),
+        "optimizers": dict.fromkeys(sorted(config.DEEPSPEED_OPTIMIZERS), True),
+        "schedulers": dict.fromkeys(sorted(VALID_LR_SCHEDULES), True),
     }
 
 

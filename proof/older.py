@@ -101,17 +101,17 @@ def environment(site: Path) -> dict[str, str]:
 def prepare(release: str) -> None:
     """Give an old release, before it is imported, what it imports from packages that no longer have it."""
     if number(release) < _SINCE_PYDANTIC_2:
-        import numpy
         import pydantic.v1
 
         sys.modules["pydantic"] = pydantic.v1
-        vars(numpy).setdefault("BUFSIZE", 8192)
     if number(release) <= (0, 14, 2):
         import logging
 
+        import numpy
         import torch.distributed.elastic.agent.server.api as api
 
-        # Only its elastic agent, which no configuration starts, uses them.
+        # Only the autotuner and the elastic agent, which no configuration starts, use these.
+        vars(numpy).setdefault("BUFSIZE", 8192)
         for name, value in (("log", logging.getLogger(api.__name__)), ("_get_socket_with_port", None)):
             if not hasattr(api, name):
                 setattr(api, name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,13 +11,16 @@ from typing import Literal
 
 from dsconf.check import check
 from dsconf.diagnostic import Diagnostic, dotted
-from dsconf.rules import find_rule
-from dsconf.rules.rule import Context, Rule
+from dsconf.rules import RULES, find_rule
+from dsconf.rules.rule import DEEPSPEED, Context, Rule
 from dsconf.source import read_bytes, read_text
 from proof.agree import OF_THE_MACHINE, Case
 from proof.engine import Engine, Verdict
 from proof.parse import Refusal, parse_all
 from proof.rules import PROVABLE, run_example
+
+#: The rules about older releases come on top of those that the installed one shows.
+SHOWABLE = tuple(rule for rule in RULES if rule in PROVABLE or rule.context.release != DEEPSPEED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +101,23 @@ class Ran:
         return self.verdict.trained == (not self.dsconf) or self.of_the_machine
 
 
-def examples(release: str, engine: Engine, rules: Sequence[Rule] = PROVABLE) -> Iterator[Ran]:
-    """Both on the examples of each rule that the engine can show."""
-    for rule in rules:
+#: Optimizers whose step is an op that would have to be compiled for each release.
+_COMPILED = re.compile(r'"type": "(?:Lion|Adagrad|Lamb|MuAdamW?|MuSGD|Muon)"|"offload_optimizer"|"nvme"|"pin_memory"')
+_ADAM = re.compile(r'("type": "Adam(?:W)?",\s+"params": \{)')
+
+
+def examples(release: str, engine: Engine, codes: Sequence[str] | None = None) -> Iterator[Ran]:
+    """Both on the examples of each rule that the engine can show, as far as they need no op of their own.
+
+    Adam is torch's, for then nothing has to be compiled for the release. `codes`: only these rules.
+    """
+    for rule in SHOWABLE:
+        if codes and rule.code not in codes:
+            continue
         for which in ("bad", "good"):
-            text = rule.example(which)
+            text = _ADAM.sub(r'\1"torch_adam": true, ', rule.example(which))
+            if _COMPILED.search(text):
+                continue
             context = replace(rule.context_of(which), deepspeed=(release,))
             report = check(read_text(text, "ds_config.json"), context)
             refused = tuple(item for item in report.diagnostics if item.effect in ("refused", "hangs"))

@@ -33,6 +33,7 @@ def test_the_committed_schemas_are_what_models_and_releases_give() -> None:
         ({"elasticity": {"enabled": False}}, "0.9", "0.18"),
         ({"bf16": {"enabled": True, "check_grad_overflow": True}}, "0.17", "0.19"),
         ({"zero_optimization": {"stage": 3, "leaf_module": {}}}, "0.18", "0.19"),
+        ({"zero_optimization": {"stage": 2, "reduce_bucket_size": 0}}, "0.9", "0.18"),
     ],
 )
 def test_a_schema_has_the_keys_of_its_release(values: dict[str, Any], first: str, last: str) -> None:

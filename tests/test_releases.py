@@ -12,7 +12,7 @@ from dsconf.blocks import block_type, walk
 from dsconf.check import check
 from dsconf.cli import main
 from dsconf.diagnostic import Diagnostic
-from dsconf.releases import ReleaseError, default_changes, later, number, parse, releases, removed_in
+from dsconf.releases import ReleaseError, later, number, parse, releases, removed_in
 from dsconf.rules.rule import COMPLETION, DEEPSPEED, Context
 from dsconf.source import read_text
 
@@ -71,10 +71,46 @@ def test_the_data_speak_of_keys_that_the_models_know() -> None:
     assert list(releases()) == sorted(releases(), key=number)
     assert any(later(path, oldest) for path in known)
     assert not any(later(path, newest) for path in known)
-    assert {path for path, _ in default_changes()} <= known | {("scheduler", "params", "warmup_max_lr")}
     root = block_type()
     gone = {item.key for item in root.retired if item.status == "removed"}
     assert all(removed_in((name,)) for name in gone)
-    for path, steps in default_changes():
-        keys = [key for place, _, key in walk(root) if place == path]
-        assert any(key.default == steps[-1][1] for key in keys), path
+
+
+@pytest.mark.parametrize(
+    ("values", "first", "last"),
+    [
+        ({"scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 9, "warmup_num_steps": 2}}}, "0.12.6", "0.19.8"),
+        ({"fp16": {"enabled": True, "opt_level": "O1"}}, "0.9.5", "0.17.0"),
+        ({"zero_optimization": {"stage": "2"}}, "0.15.0", "0.19.8"),
+        ({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu", "ratio": 0.5}}}, "0.12.6", "0.14.5"),
+        ({"zero_optimization": {"stage": 2, "reduce_bucket_size": 10.5}}, "0.9.5", "0.14.5"),
+        ({"optimizer": {"type": "OneBitAdam", "params": {"lr": 0.001}}}, "0.9.5", "0.19.6"),
+        ({"seq_parallel_comm_data_type": "fp32"}, "0.9.5", "0.19.8"),
+    ],
+)  # fmt: skip
+def test_what_a_release_takes_others_refuse(values: dict[str, Any], first: str, last: str) -> None:
+    takes = [release for release in releases() if not any(item.effect == "refused" for item in _found(values, release))]
+    every = list(releases())
+    assert takes == every[every.index(first) : every.index(last) + 1]
+
+
+def test_a_key_that_only_older_releases_read_is_known_for_them() -> None:
+    assert [item.code for item in _found({"seq_parallel_comm_data_type": "fp32"}, "0.14.5")] == []
+    assert [item.code for item in _found({"seq_parallel_comm_data_type": "fp32"}, "0.19.8")] == ["DS101"]
+
+
+def test_a_value_that_only_later_releases_check_when_reading_fails_later_before() -> None:
+    values = {"zero_optimization": {"stage": 2, "reduce_bucket_size": 0}}
+    assert [item.phase for item in _found(values, "0.19.5")] == ["step"]
+    assert [item.phase for item in _found(values, "0.19.6")] == ["parse"]
+
+
+def test_pages_say_which_releases_a_key_and_a_rule_are_for(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "zero_optimization.zenflow"]) == 0
+    assert "releases   refused until 0.17.2, read since 0.17.6" in capsys.readouterr().out
+    assert main(["explain", "gradient_clipping"]) == 0
+    assert "defaults   0.0 until 0.19.2, 1.0 since 0.19.3" in capsys.readouterr().out
+    assert main(["explain", "zero_optimization.reduce_bucket_size"]) == 0
+    assert "ranges     at least 0 until 0.19.5, more than 0 since 0.19.6" in capsys.readouterr().out
+    assert main(["explain", "DS113"]) == 0
+    assert "releases   0.17.1 to 0.17.6" in capsys.readouterr().out

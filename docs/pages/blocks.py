@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 
-from dsconf.blocks import BlockType, Key, block_type, one_of, walk
+from dsconf.blocks import BlockType, Key, block_type, home, one_of, walk
 from dsconf.diagnostic import Path
-from dsconf.explain import BOUNDS
 from dsconf.links import block_page, source_url
+from dsconf.releases import BOUND_WORDS, told
 from dsconf.rules.rule import DEEPSPEED
 
 _READERS = {
@@ -85,7 +85,8 @@ def _key(name: str, definitions: list[tuple[BlockType, Key]], block: _Block, blo
         return [*lines, f"- Source: {_link(key)}", ""]
     sections: dict[tuple[str, ...], list[BlockType]] = {}
     for type_, key in definitions:
-        sections.setdefault(tuple(_facts(name, key, block, blocks)), []).append(type_)
+        of = home(type_.name)[-1][0].tag_value if block.path[1:] == ("params",) else ""
+        sections.setdefault(tuple(_facts(name, key, of, block, blocks)), []).append(type_)
     for facts, types in sections.items():
         if len(types) < len(block.types):
             lines += [f"For {_list(types)}:", ""]
@@ -93,7 +94,7 @@ def _key(name: str, definitions: list[tuple[BlockType, Key]], block: _Block, blo
     return lines
 
 
-def _facts(name: str, key: Key, block: _Block, blocks: dict[Path, _Block]) -> list[str]:
+def _facts(name: str, key: Key, of: str, block: _Block, blocks: dict[Path, _Block]) -> list[str]:
     inner = (*block.path, name)
     facts = [key.doc, ""]
     if inner in blocks:
@@ -102,11 +103,12 @@ def _facts(name: str, key: Key, block: _Block, blocks: dict[Path, _Block]) -> li
         facts.append(f"- Type: {one_of(key.choices) if key.choices else key.words}")
     facts.append("- Required" if key.required else f"- Default: `{json.dumps(key.default)}`")
     if key.bounds:
-        facts.append(f"- Range: {', '.join(f'{BOUNDS[bound]} {value}' for bound, value in key.bounds.items())}")
+        facts.append(f"- Range: {', '.join(f'{BOUND_WORDS[bound]} {value}' for bound, value in key.bounds.items())}")
     if key.auto:
         facts.append('- `"auto"` means something to DeepSpeed here')
     if key.dead:
         facts.append("- No effect: nothing reads it")
+    facts += [f"- {what.capitalize()}: {words}" for what, words in told(inner, of)]
     facts.append(f"- Source: {_link(key)}")
     return facts
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from dsconf.check import check
 from dsconf.diagnostic import Diagnostic, Fix
-from dsconf.explain import evidence
+from dsconf.explain import evidence, holds_for
 from dsconf.links import source_url
 from dsconf.report import Style
 from dsconf.report.text import full
@@ -77,6 +77,7 @@ def _page(rule: Rule) -> str:
         "",
         f"- **Severity:** {rule.severity}",
         f"- **Effect:** {_EFFECTS[rule.effect]}{phase}",
+        *([f"- **Releases:** {holds_for(rule)}"] if holds_for(rule) else []),
         f"- **Evidence:** {evidence(rule)}",
         f"- **Source:** {_source(rule)}",
         "",

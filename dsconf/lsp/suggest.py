@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dsconf.blocks import BlockType, Key, block_type
-from dsconf.explain import BOUNDS
 from dsconf.links import key_url, source_url
 from dsconf.lsp.cursor import Cursor, Scope
+from dsconf.releases import BOUND_WORDS
 from dsconf.rules.rule import DEEPSPEED
 
 
@@ -108,7 +108,7 @@ def _page(name: str, key: Key, path: tuple[str, ...]) -> str:
     if not key.required:
         lines.append(f"- Default: `{json.dumps(key.default)}`")
     if key.bounds:
-        lines.append(f"- Range: {', '.join(f'{BOUNDS[bound]} {value}' for bound, value in key.bounds.items())}")
+        lines.append(f"- Range: {', '.join(f'{BOUND_WORDS[bound]} {value}' for bound, value in key.bounds.items())}")
     if key.dead:
         lines.append("- No effect: nothing reads it")
     lines.append(f"- Source: [deepspeed/{key.source}]({source_url(key.source, DEEPSPEED)})")

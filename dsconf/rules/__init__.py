@@ -61,6 +61,7 @@ RULES: tuple[Rule, ...] = (
     releases.key_of_later_release,
     releases.fraction_cut_off,
     releases.bf16_without_zero_cannot_load,
+    releases.schedule_of_later_release,
     values.wrong_type,
     values.out_of_range,
     values.unknown_choice,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     source="runtime/config.py:269",
     bad='{\n  "train_micro_batch_size_per_gpu": 2,\n  "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}\n}\n',
     good={"gradient_clipping": 1.0},
+    since="0.19.3",
 )
 def clipping_by_default(bound: Bound, context: Context) -> Iterator[Finding]:
     if context.reader == "deepspeed" and not bound.given("gradient_clipping"):

@@ -287,9 +287,22 @@ def unresolved_auto(bound: Bound, context: Context) -> Iterator[Finding]:
         at="value",
         related=tuple(Related(fact.path, '"auto" here too') for fact in others),
         effect="refused" if fatal else None,
-        phase="parse" if any(len(fact.path) == 1 for fact in fatal) else "initialize" if fatal else None,
+        phase="parse" if any(fact.path in _USED_AT_ONCE for fact in fatal) else "initialize" if fatal else None,
         actor=actor,
     )
+
+
+#: Keys whose value DeepSpeed works with while it still reads the file.
+_USED_AT_ONCE = (
+    ("train_batch_size",),
+    ("train_micro_batch_size_per_gpu",),
+    ("gradient_accumulation_steps",),
+    ("gradient_allreduce_op",),
+    ("communication_data_type",),
+    ("seq_parallel_communication_data_type",),
+    ("wall_clock_breakdown",),
+    ("vocabulary_size",),
+)
 
 
 def _dropped(fact: Auto) -> bool:

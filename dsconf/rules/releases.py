@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconf.diagnostic import Path
-from dsconf.releases import later, number
-from dsconf.rules.rule import DEEPSPEED, Context, Finding, replace, rule, show
+from dsconf.releases import has_class, later
+from dsconf.rules.rule import Context, Finding, replace, rule, show
 
 if TYPE_CHECKING:
     from dsconf.facts import Bound
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     context=Context(deepspeed=("0.17.6",)),
     mutes=True,
     shown=False,
+    until="0.19.7",
 )
 def key_of_later_release(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.source import Object
@@ -45,7 +46,7 @@ def key_of_later_release(bound: Bound, context: Context) -> Iterator[Finding]:
                 member = node.get(name)
                 yield from visit(member.value if member else None, here)
                 continue
-            effect = known.effect(release)
+            effect = known.effect
             yield Finding(
                 here,
                 f"`{name}` came with DeepSpeed {known.since}; {release} "
@@ -55,8 +56,7 @@ def key_of_later_release(bound: Bound, context: Context) -> Iterator[Finding]:
                 phase="parse" if effect == "refused" else None,
             )
 
-    if release != DEEPSPEED:
-        yield from visit(bound.document.root, ())
+    yield from visit(bound.document.root, ())
 
 
 @rule(
@@ -74,15 +74,15 @@ def key_of_later_release(bound: Bound, context: Context) -> Iterator[Finding]:
     good={"zero_optimization": {"stage": 2, "reduce_bucket_size": 15099494}},
     context=Context(deepspeed=("0.14.5",)),
     shown=False,
+    until="0.14.5",
 )
 def fraction_cut_off(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.facts import Mismatch
 
-    if number(context.release) >= number("0.15.0"):
-        return
     for fact in bound.of(Mismatch):
         value = fact.value
-        if fact.kind == "type" and isinstance(value, float) and fact.block.reader == "pydantic" and abs(value) < 2**63:
+        cut = isinstance(value, float) and fact.expected.startswith("a whole number") and abs(value) < 2**63
+        if fact.kind == "type" and cut and fact.block.pydantic_1:
             whole = int(value)
             yield Finding(
                 fact.path,
@@ -109,13 +109,43 @@ def fraction_cut_off(bound: Bound, context: Context) -> Iterator[Finding]:
     good={"bf16": {"enabled": True}, "zero_optimization": {"stage": 1}},
     context=Context(deepspeed=("0.17.6",)),
     shown=False,
+    since="0.17.1",
+    until="0.17.6",
 )
 def bf16_without_zero_cannot_load(bound: Bound, context: Context) -> Iterator[Finding]:
     config = bound.config
-    affected = number("0.17.1") <= number(context.release) <= number("0.17.6")
-    if affected and config.bf16 and config.bf16.enabled and config.zero_stage == 0:
+    if config.bf16 and config.bf16.enabled and config.zero_stage == 0:
         yield Finding(
             ("bf16",),
             f"DeepSpeed {context.release} cannot load the checkpoints that it saves in bf16 at stage 0",
             "use ZeRO stage 1, or DeepSpeed 0.18.0 or later",
+        )
+
+
+@rule(
+    "DS114",
+    "schedule-of-later-release",
+    "error",
+    "refused",
+    phase="initialize",
+    says="AssertionError: DeepSpeed does not recognize LR scheduler WarmupCosineLR",
+    reads=("scheduler.type",),
+    summary="A schedule that the DeepSpeed release in use does not have yet.",
+    explanation="""The type of a schedule is the name of one of DeepSpeed's own classes or of one in
+    `torch.optim.lr_scheduler`. A name that came later is neither.""",
+    source="runtime/engine.py:1935",
+    bad={"scheduler": {"type": "WarmupCosineLR", "params": {"total_num_steps": 100, "warmup_num_steps": 10}}},
+    good={"scheduler": {"type": "WarmupDecayLR", "params": {"total_num_steps": 100, "warmup_num_steps": 10}}},
+    context=Context(deepspeed=("0.11.2",)),
+    shown=False,
+    until="0.11.2",
+)
+def schedule_of_later_release(bound: Bound, context: Context) -> Iterator[Finding]:
+    scheduler = bound.config.scheduler
+    if scheduler and has_class("schedulers", scheduler.type, context.release) is False:
+        yield Finding(
+            ("scheduler", "type"),
+            f"DeepSpeed {context.release} does not have {scheduler.type} yet",
+            "choose another schedule, or use a later release",
+            at="value",
         )

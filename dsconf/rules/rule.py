@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from dsconf.diagnostic import Edit, Effect, Fix, Path, Phase, Related, Severity
 from dsconf.links import rule_url
+from dsconf.releases import number
 
 if TYPE_CHECKING:
     from dsconf.facts import Bound
@@ -126,7 +127,8 @@ class Rule:
     only on tensors that are large enough to be swapped to a drive. `mutes`: nothing reads what it speaks about, so the
     other rules are silent there and about everything inside. `judge`: who shows that the rule is right, DeepSpeed or
     another reader, whose line `source` then is, or the arithmetic of `dsconf.memory`. `shown`: the examples show on one
-    machine without a GPU what the rule says; where they do not, reading `source` has to do.
+    machine without a GPU what the rule says; where they do not, reading `source` has to do. `since`, `until`: the first
+    and the last DeepSpeed release that it holds for.
     """
 
     code: str
@@ -151,11 +153,18 @@ class Rule:
     mutes: bool = False
     judge: Literal["deepspeed", "reader", "arithmetic"] = "deepspeed"
     shown: bool = True
+    since: str = ""
+    until: str = ""
 
     @property
     def url(self) -> str:
         """The rule's page."""
         return rule_url(self.name)
+
+    def holds_for(self, release: str) -> bool:
+        """Whether the rule speaks about a DeepSpeed release."""
+        late_enough = not self.since or number(release) >= number(self.since)
+        return late_enough and (not self.until or number(release) <= number(self.until))
 
     def context_of(self, which: Literal["bad", "good"]) -> Context:
         """What an example is judged in."""
@@ -194,6 +203,8 @@ def rule(
     mutes: bool = False,
     judge: Literal["deepspeed", "reader", "arithmetic"] = "deepspeed",
     shown: bool = True,
+    since: str = "",
+    until: str = "",
 ) -> Callable[[Check], Rule]:
     """Make a rule of the function that checks it."""
 
@@ -221,6 +232,8 @@ def rule(
             mutes=mutes,
             judge=judge,
             shown=shown,
+            since=since,
+            until=until,
         )
 
     return record
@@ -267,6 +280,8 @@ def _close_match(word: str, candidates: tuple[str, ...]) -> str | None:
 
 
 def findings_of(rule: Rule, bound: Bound, context: Context) -> Iterator[Finding]:
-    """Run a rule, unless something that it relies on is broken."""
+    """Run a rule, unless it is about other releases or something that it relies on is broken."""
+    if not rule.holds_for(context.release):
+        return
     if not bound.broken or not any(bound.is_broken(path) for path in rule.reads):
         yield from rule.check(bound, context)

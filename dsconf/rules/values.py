@@ -6,12 +6,26 @@ from collections.abc import Iterator
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from dsconf.blocks import BOUNDS
 from dsconf.diagnostic import Fix, dotted
+from dsconf.releases import bounds_in
 from dsconf.rules.offload import swaps_to_nvme
 from dsconf.rules.rule import Context, Finding, close_match, replace, rule, show
 
 if TYPE_CHECKING:
     from dsconf.facts import Bound, Mismatch, UnknownTag
+
+
+#: Keys that DeepSpeed reads with Pydantic without declaring what else it asks of them.
+_UNDECLARED = (
+    ("comet", "mode"),
+    ("hybrid_engine", "inference_tp_size"),
+    ("hybrid_engine", "tp_gather_partition_size"),
+    ("tensor_parallel", "preset_model"),
+    ("tensor_parallel", "tp", "tp_grain_size"),
+    ("zero_optimization", "offload_param", "buffer_count"),
+    ("zero_optimization", "zenflow", "select_strategy"),
+)
 
 
 def _refusal(bound: Bound, fact: Mismatch | UnknownTag) -> dict[str, Any]:
@@ -23,7 +37,8 @@ def _refusal(bound: Bound, fact: Mismatch | UnknownTag) -> dict[str, Any]:
     if gate and fact.path[-1] != gate and not (switch is not None and getattr(switch, "value", None)):
         return {"effect": "ignored", "severity": "warning"}
     if fact.block.reader == "pydantic":
-        return {"effect": "refused", "phase": "parse"}
+        declared = fact.path not in _UNDECLARED or (getattr(fact, "kind", "") == "type" and fact.value is not False)
+        return {"effect": "refused", "phase": "parse" if declared else "initialize"}
     return {"effect": "refused", "phase": "initialize", "actor": actor_of(fact.path)}
 
 
@@ -106,13 +121,22 @@ def out_of_range(bound: Bound, context: Context) -> Iterator[Finding]:
 
     for fact in bound.of(Mismatch):
         if fact.kind == "range":
+            refusal = _refusal(bound, fact)
+            if refusal.get("phase") == "parse" and _lets_through(fact, context.release):
+                refusal["phase"] = "step"
             yield Finding(
                 fact.path,
                 f"`{dotted(fact.path)}` is {show(fact.value)}; it must be {fact.expected}",
                 f"give it a number that is {fact.expected}, or remove it to use the default",
                 at="value",
-                **_refusal(bound, fact),
+                **refusal,
             )
+
+
+def _lets_through(fact: Mismatch, release: str) -> bool:
+    """Whether a release has other bounds than the newest, and a value is within them."""
+    bounds = bounds_in(fact.path, release)
+    return bounds is not None and all(BOUNDS[name](fact.value, bound) for name, bound in bounds.items())
 
 
 @rule(
