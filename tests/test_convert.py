@@ -22,7 +22,7 @@ from dsconf.source import read_text
 from dsconf.training_args import read_training_args
 from tests.conftest import Cli
 
-DRAWN = 20
+DRAWN = 12
 ROOT = Path(__file__).resolve().parent.parent
 
 
