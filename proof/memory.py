@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dsconf.memory import Account, Model, World, account
+from dsconf.memory.account import BUILDING
 from dsconf.memory.plan import bound
 from proof.engine import NVME_PLACEHOLDERS, Engine, Request, Verdict
 
@@ -200,7 +201,7 @@ def predict(case: Case, rank: int) -> dict[str, int]:
     return {
         "ready": said.bytes_at("ready"),
         "between": said.bytes_at("between"),
-        "initialize": max(said.bytes_at(moment) for moment in ("build", "layout", "masters", "ready")),
+        "initialize": max(said.bytes_at(moment) for moment in BUILDING),
         "train": max(said.bytes_at(moment) for moment in ("backward", "norm", "step", "between")),
         "save": said.bytes_at("save"),
         "nvme": said.nvme_bytes,

@@ -21,15 +21,27 @@ HOST: tuple[Place, ...] = ("pageable", "pinned")
 #: All that is memory; on a machine whose accelerator is its CPU these are one.
 MEMORY: tuple[Place, ...] = ("accelerator", *HOST)
 
-#: When: while the model is built; twice within `deepspeed.initialize` (tensors are laid out, then master parameters
-#: are made) and at its end; at the end of the first backward pass, where most gradients and activations are alive;
-#: while the norm of the gradients is computed; in the optimizer's step; between two steps; while the model is saved.
-Moment = Literal["build", "layout", "masters", "ready", "backward", "norm", "step", "between", "save"]
-MOMENTS: tuple[Moment, ...] = ("build", "layout", "masters", "ready", "backward", "norm", "step", "between", "save")
+#: When: while the model is built; within `deepspeed.initialize` while tensors are laid out, while master parameters are
+#: made and while hooks are put on the gradients, and at its end; where forward turns to backward and most gradients and
+#: activations are alive; while the norm of the gradients is computed; in the optimizer's step; between two steps; while
+#: the model is saved.
+Moment = Literal["build", "layout", "masters", "hooks", "ready", "backward", "norm", "step", "between", "save"]
+MOMENTS: tuple[Moment, ...] = (
+    "build",
+    "layout",
+    "masters",
+    "hooks",
+    "ready",
+    "backward",
+    "norm",
+    "step",
+    "between",
+    "save",
+)
 #: Until the end of `deepspeed.initialize`.
-BUILDING: tuple[Moment, ...] = ("build", "layout", "masters", "ready")
-#: From the end of `deepspeed.initialize` on.
-ALWAYS: tuple[Moment, ...] = ("ready", "backward", "norm", "step", "between", "save")
+BUILDING: tuple[Moment, ...] = ("build", "layout", "masters", "hooks", "ready")
+#: Once the engine's own tensors are there.
+ALWAYS: tuple[Moment, ...] = ("hooks", "ready", "backward", "norm", "step", "between", "save")
 #: From the first step on: optimizer states come to life there, not in `deepspeed.initialize`.
 STEPPED: tuple[Moment, ...] = ("backward", "norm", "step", "between", "save")
 
@@ -53,7 +65,8 @@ Component = Literal[
 @dataclass(frozen=True, slots=True)
 class Item:
     """Bytes of one component in one place, on one rank, at some moments. `source`: the line of DeepSpeed that decides.
-    `first_rank_only`: of all ranks only the first holds it."""
+    `first_rank_only`: of all ranks only the first holds it. `only`: it is there only where ranks compute on
+    accelerators, or only where they do so on the CPU."""
 
     component: Component
     place: Place
@@ -61,6 +74,7 @@ class Item:
     moments: tuple[Moment, ...]
     source: str
     first_rank_only: bool = False
+    only: Literal["accelerator", "cpu"] | None = None
 
 
 @dataclass(frozen=True)
@@ -74,9 +88,14 @@ class Account:
     items: tuple[Item, ...]
 
     def bytes_at(self, moment: Moment, *places: Place) -> int:
-        """Bytes on this rank at a moment, in the given places, or in all memory."""
-        wanted = places or MEMORY
-        return sum(item.bytes_ for item in self.items if item.place in wanted and moment in item.moments)
+        """Bytes on this rank at a moment, in the given places, or in the one memory of ranks on a CPU."""
+        return sum(item.bytes_ for item in self._held(moment, places or MEMORY))
+
+    def _held(self, moment: Moment, places: tuple[Place, ...]) -> list[Item]:
+        elsewhere = "accelerator" if places == MEMORY else "cpu"
+        return [
+            item for item in self.items if item.place in places and moment in item.moments and item.only != elsewhere
+        ]
 
     def persistent_bytes(self, *places: Place) -> int:
         """Bytes on this rank between two steps."""
@@ -88,10 +107,9 @@ class Account:
 
     def components(self, moment: Moment, *places: Place) -> dict[str, int]:
         """Bytes at a moment by component."""
-        wanted = places or MEMORY
         found: dict[str, int] = {}
-        for item in self.items:
-            if item.place in wanted and moment in item.moments and item.bytes_:
+        for item in self._held(moment, places or MEMORY):
+            if item.bytes_:
                 found[item.component] = found.get(item.component, 0) + item.bytes_
         return found
 
@@ -122,7 +140,7 @@ class Account:
         by rounding pinned blocks up."""
         sums: list[int] = []
         for moment in moments:
-            held = [item for item in self.items if item.place in places and moment in item.moments]
+            held = self._held(moment, places)
             once = sum(item.bytes_ for item in held if item.first_rank_only)
             each = sum(item.bytes_ for item in held if not item.first_rank_only)
             each += self.pinned_rounding_bytes(moment) if rounded else 0

@@ -123,12 +123,26 @@ class Model:
         return max((item.numel for item in self.parameters if item.trainable), default=0)
 
     @cached_property
+    def modules(self) -> tuple[tuple[Parameter, ...], ...]:
+        """The tensors of each module that has some of its own, in order."""
+        return tuple(tuple(group) for _, group in itertools.groupby(self.parameters, lambda item: item.module))
+
+    @cached_property
     def largest_module(self) -> int:
         """Elements of the largest module's own tensors."""
-        return max(
-            (sum(x.numel for x in group) for _, group in itertools.groupby(self.parameters, lambda x: x.module)),
-            default=0,
-        )
+        return max((sum(item.numel for item in module) for module in self.modules), default=0)
+
+    @cached_property
+    def largest_trainable_module(self) -> int:
+        """The most elements that train in one module."""
+        return max((sum(item.numel for item in module if item.trainable) for module in self.modules), default=0)
+
+    @cached_property
+    def backward_count(self) -> int:
+        """Elements of the modules that the backward pass comes to: it ends at the first that trains."""
+        training = [any(item.trainable for item in module) for module in self.modules]
+        first = training.index(True) if any(training) else len(training)
+        return sum(item.numel for module in self.modules[first:] for item in module)
 
     @staticmethod
     def from_transformer(transformer: Transformer, name: str = "") -> Model:

@@ -60,8 +60,8 @@ def items(settings: Settings, model: Model, world: World, rank: int | None) -> I
         f"{_ZERO}:934",
     )
     if settings.states_at_once:
-        # Such an optimizer is built anew once the master parameters are there, and fills its states a second time.
-        yield Item("optimizer states", home, 2 * settings.states_bytes * part, ("masters",), f"{_ZERO}:943")
+        # Such an optimizer is built anew once the master parameters are there, and fills its states at once.
+        yield Item("optimizer states", home, settings.states_bytes * part, ("masters",), f"{_ZERO}:943")
     if offloaded:
         yield from _offloaded(settings, model, part, sizes, ranks, rank)
     else:
@@ -137,8 +137,9 @@ def _offloaded(
     yield Item("offload buffers", "accelerator", width * model.largest_trainable, built, f"{_ZERO}:653")
     own = touched(sizes, part, ranks, rank)
     alive: tuple[Moment, ...] = ("backward", "norm", "step")
-    if settings.accumulation_steps > 1 and not compact and settings.master_bytes == 4:
-        yield Item("gradients", pinned, width * own, (*alive, "between", "save"), f"{_ZERO}:1822")
+    # Stage 1 reduces once in a step, so it has nothing to add up here.
+    if settings.stage == 2 and settings.accumulation_steps > 1 and not compact and settings.master_bytes == 4:
+        yield Item("gradients", pinned, width * own, (*alive, "between", "save"), f"{_ZERO}:2166")
     if compact:
         yield Item("gradients", "accelerator", 4 * part, alive, f"{_ZERO}:1259")
         if settings.stage == 1:

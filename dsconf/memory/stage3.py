@@ -12,7 +12,11 @@ from dsconf.memory.settings import Settings
 _ZERO = "runtime/zero/stage3.py"
 _INIT = "runtime/zero/partition_parameters.py"
 _FETCH = "runtime/zero/partitioned_param_coordinator.py"
+_REDUCE = "runtime/comm/coalesced_collectives.py"
+_GLOO = "torch/csrc/distributed/c10d/ProcessGroupGloo.cpp"
 _SWAP = "runtime/swap_tensor"
+#: Elements that are cast to fp64 at a time.
+_NORM_AT_ONCE = 250_000_000
 #: What is smaller is never written to a drive.
 _SWAPPED_FROM_BYTES = 2**20
 _BUILT: tuple[Moment, ...] = ("masters", *ALWAYS)
@@ -47,11 +51,9 @@ def _parameters(
     home: Place = "accelerator" if device == "none" else "pinned"
     if zero_init:
         held = width * (part + frozen) if device == "none" else 0
-        spike = 2 * width * model.largest_module
-        yield Item("parameters", "accelerator", held, ("build", "layout"), f"{_INIT}:1232")
-        yield Item("temporaries", "accelerator", spike, ("build",), f"{_INIT}:1232")
-        # The last tensors that were cut are alive until Python collects its garbage.
-        yield Item("temporaries", "accelerator", spike // 2, ("layout", "masters"), f"{_INIT}:1232")
+        spike = _building(model, width, ranks, parts_stay=device == "none")
+        yield Item("parameters", "accelerator", held, ("layout",), f"{_INIT}:1232")
+        yield Item("parameters", "accelerator", spike, ("build",), f"{_INIT}:1232")
         yield Item("parameters", "pageable", width * (part + frozen) - held, ("build", "layout"), f"{_INIT}:1232")
     else:
         yield Item("parameters", "accelerator", width * model.count, ("layout",), "runtime/engine.py:2093")
@@ -74,6 +76,24 @@ def _parameters(
         largest = max(groups(parts, sizes, settings.zero.sub_group_size), key=lambda group: sum(p for p, _ in group))
         whole = sum(_up(size, 1024 // width) for _, size in largest)
         yield Item("offload buffers", "pageable", width * whole, _BUILT, f"{_ZERO}:1014")
+
+
+def _building(model: Model, width: int, ranks: int, *, parts_stay: bool) -> int:
+    """The most that building under zero.Init holds: a tensor is made in fp32 and cast, and when its module is whole,
+    each tensor of that is cut. `parts_stay`: what is left of them is on the accelerator too.
+
+    Source: runtime/zero/partition_parameters.py:267 (the cast), 1232 (the cut).
+    """
+    highest = cut = 0
+    for module in model.modules:
+        whole = 0
+        for item in module:
+            highest = max(highest, cut + whole + (4 + width if width < 4 else width) * item.numel)
+            whole += width * item.numel
+        parts = [width * -(-item.numel // ranks) for item in module]
+        highest = max(highest, cut + whole + max(parts))
+        cut += sum(parts) if parts_stay else 0
+    return highest
 
 
 def groups(parts: Sequence[int], sizes: Sequence[int], limit: int) -> list[list[tuple[int, int]]]:
@@ -128,6 +148,10 @@ def _optimizer(settings: Settings, model: Model, ranks: int, parts: Sequence[int
         # The optimizer that is built first sees the partitioned tensors.
         kept = settings.trial_states_bytes * _trial_elements(ranks, share)
         yield Item("optimizer states", "accelerator", kept, ("layout", *_BUILT), "runtime/engine.py:2353")
+    # Each tensor that trains is made whole once, to put a hook on its gradient.
+    hooked = settings.model_bytes * model.largest_trainable
+    yield Item("temporaries", "accelerator", hooked, ("hooks",), f"{_ZERO}:1503")
+    yield Item("temporaries", "accelerator", hooked, ("hooks",), _GLOO, only="cpu")
     pinned: Place = "pinned" if getattr(zero.offload_optimizer, "pin_memory", False) else "pageable"
     buffer: Place = "accelerator" if device == "none" else pinned
     yield Item("gradients", buffer, settings.gradient_bytes * part, ALWAYS, f"{_ZERO}:791")
@@ -174,22 +198,32 @@ def _communication(settings: Settings, model: Model, ranks: int) -> Iterator[Ite
         bucket = (6 if settings.autocast else settings.communication_bytes) * settings.reduce_bucket
         yield Item("communication buckets", "accelerator", bucket, ALWAYS, f"{_ZERO}:470")
     sent = settings.communication_bytes * min(settings.reduce_bucket, model.trainable_count)
-    yield Item("communication buckets", "accelerator", sent, ("backward",), "runtime/comm/coalesced_collectives.py:107")
-    gradient = width * (model.largest_module if model.trainable_count else 0)
+    yield Item("communication buckets", "accelerator", sent, ("backward",), f"{_REDUCE}:107")
+    gradient = width * model.largest_trainable_module
     yield Item("temporaries", "accelerator", gradient, ("backward",), f"{_ZERO}:1469")
-    yield Item("temporaries", "accelerator", 8 * -(-model.largest_trainable // ranks), ("norm",), f"{_ZERO}:2457")
+    norm = 8 * min(-(-model.largest_trainable // ranks), _NORM_AT_ONCE)
+    if settings.optimizer_device == "none":
+        yield Item("temporaries", "accelerator", norm, ("norm",), f"{_ZERO}:2457")
+    else:
+        # Norms are taken while gradients arrive: the largest tensor's, which is as a rule the embedding's, last.
+        yield Item("temporaries", "accelerator", norm, ("norm",), f"{_ZERO}:1960")
+        yield Item("communication buckets", "accelerator", sent, ("norm",), f"{_REDUCE}:107")
     if ranks == 1 and settings.param_device == "none":
         return
+    # On the CPU a single rank takes its parts as they are.
+    copied = "accelerator" if ranks == 1 and settings.param_device == "cpu" else None
     persistent = persistent_elements(settings, model)
-    yield Item(
-        "persistent parameters", "accelerator", width * persistent, STEPPED, "runtime/zero/parameter_offload.py:317"
-    )
-    live = live_elements(settings, model)
-    yield Item("gathered parameters", "accelerator", width * max(0, live - persistent), ("backward",), f"{_FETCH}:634")
+    source = "runtime/zero/parameter_offload.py:317"
+    held = width * persistent
+    yield Item("persistent parameters", "accelerator", held, STEPPED, source, only=copied)
+    held = width * max(0, live_elements(settings, model) - persistent)
+    source = f"{_FETCH}:634"
+    yield Item("gathered parameters", "accelerator", held, ("backward",), source, only=copied)
     # A fetch holds what arrives and the tensors that are made of it; gradients come when that is over.
     fetched = width * min(max(zero.stage3_prefetch_bucket_size, model.largest_module), model.count)
     beyond = max(0, fetched - gradient - sent)
-    yield Item("gathered parameters", "accelerator", beyond, ("backward",), f"{_INIT}:1343")
+    source = f"{_INIT}:1343"
+    yield Item("gathered parameters", "accelerator", beyond, ("backward",), source, only=copied)
     if zero.zero_hpz_partition_size > 1:
         second = width * -(-model.count // zero.zero_hpz_partition_size)
         yield Item("parameters", "accelerator", second, STEPPED, f"{_INIT}:1700")
@@ -212,12 +246,13 @@ def persistent_elements(settings: Settings, model: Model) -> int:
 def live_elements(settings: Settings, model: Model) -> int:
     """Elements that are gathered at once where forward turns to backward, once the order of use is known.
 
-    What is used again within the reuse distance stays: the last half of it, seen from the turn. Then the modules at
-    work and the prefetched ones; source: runtime/zero/partitioned_param_coordinator.py:452, 634.
+    What is used again within the reuse distance stays: the last half of it, seen from the turn. Modules that the
+    backward pass does not come to are used once. Then the modules at work and the prefetched ones; source:
+    runtime/zero/partitioned_param_coordinator.py:452, 634.
     """
     zero = settings.zero
     near = min(zero.stage3_max_reuse_distance // 2, zero.stage3_max_live_parameters)
-    return min(model.count, near + zero.stage3_prefetch_bucket_size + 2 * model.largest_module)
+    return min(model.backward_count, near + zero.stage3_prefetch_bucket_size + 2 * model.largest_module)
 
 
 def _up(count: int, step: int) -> int:

@@ -27,6 +27,7 @@ _WHEN: dict[Moment, str] = {
     "build": "while the model is built",
     "layout": "in `deepspeed.initialize`",
     "masters": "in `deepspeed.initialize`",
+    "hooks": "in `deepspeed.initialize`",
     "ready": "after `deepspeed.initialize`",
     "backward": "in the backward pass",
     "norm": "while the norm of the gradients is taken",
