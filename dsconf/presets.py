@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import copy
+import json
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from dsconf.resources import folder
+
+#: The values of all presets, beside this module; `python -m dsconf.presets` writes it.
+FILE = "presets.json"
 
 
 def names() -> list[str]:
@@ -34,6 +41,26 @@ def read(name: str) -> dict[str, Any]:
     Raises:
         KeyError: there is no preset of that name.
     """
+    return copy.deepcopy(_values()[name])
+
+
+@lru_cache(maxsize=1)
+def _values() -> dict[str, Any]:
+    return json.loads((Path(__file__).parent / FILE).read_text(encoding="utf-8"))
+
+
+def generated() -> str:
+    """What `presets.json` has to hold: the values of all presets, which are read without YAML."""
     import yaml
 
-    return yaml.safe_load(text(name))
+    return json.dumps({name: yaml.safe_load(text(name)) for name in names()}, indent=1) + "\n"
+
+
+def _main() -> None:
+    from dsconf.atomic import write_text
+
+    write_text(str(Path(__file__).parent / FILE), generated())
+
+
+if __name__ == "__main__":
+    _main()

@@ -177,6 +177,8 @@ def worst(case: Case, engine: Engine) -> list[Comparison]:
     result: list[Comparison] = []
     for what in TOLERANCES:
         ranks = [item for item in found if item.what == what]
+        if not ranks:
+            continue
         if TOLERANCES[what] < 0.05:
             result.append(max(ranks, key=lambda item: abs(item.error)))
             continue

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from dsconf import compile_config
+from dsconf import compile_config, presets
 from dsconf.overrides import OverrideError, parse
 
 
@@ -50,3 +52,9 @@ def test_later_presets_and_overrides_win() -> None:
 def test_what_is_no_override_is_refused(text: str) -> None:
     with pytest.raises(OverrideError, match="is not an override"):
         parse(text)
+
+
+def test_the_committed_values_of_the_presets_are_those_of_their_files() -> None:
+    assert json.loads(presets.generated()) == {name: presets.read(name) for name in presets.names()}, (
+        "run: python -m dsconf.presets"
+    )
