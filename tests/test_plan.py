@@ -95,6 +95,7 @@ def test_a_png_without_matplotlib_says_what_to_install(cli: Cli, tmp_path: Path)
         ("--params 7e9 --gpu-memory 80GiB --preset zero9", "no preset 'zero9'"),
         ("--params 7e9 --gpu-memory 80GiB --plot plan.pdf", "pictures end in"),
         ("--hidden-size 4096 --gpu-memory 80GiB", "--hidden-size and --layers go together"),
+        ("--hidden-size 1000000000 --layers 1000000000 --gpu-memory 80GiB", "no model has that shape"),
         ("nothing.json --params 7e9 --gpu-memory 80GiB", "no such file"),
     ],
 )

@@ -154,6 +154,8 @@ class Model:
         for what in ("hidden", "layers", "vocabulary", "intermediate", "heads", "kv_heads"):
             if getattr(transformer, what) < 1:
                 raise ModelError(f"{what} is {getattr(transformer, what)}; it must be at least 1")
+        if transformer.layers > _MOST_MODULES or transformer.hidden > _WIDEST:
+            raise ModelError(f"{transformer.layers} layers of width {transformer.hidden}: no model has that shape")
         tensors = tuple(Parameter(numel, True, module) for numel, module in transformer.parameters())
         model = Model(name, tensors, transformer=transformer)
         return model if name else replace(model, name=f"{show_count(model.count)} parameters")
@@ -250,6 +252,8 @@ class Model:
 
 #: More modules than this no model has.
 _MOST_MODULES = 100_000
+#: Wider than this none is either.
+_WIDEST = 10_000_000
 
 
 def _usual_shape(count: int) -> Transformer | None:
