@@ -247,7 +247,8 @@ def _measure(file: Path, request: MemoryRequest) -> tuple[dict[str, int], ...]:
         for _ in range(engine.gradient_accumulation_steps()):
             engine.backward(engine(ids))
             engine.step()
-    sizes["initialize"] = _highest(first)
+    # The swappers lock pages that torch's allocator does not count.
+    sizes["initialize"] = max(_highest(first), sizes["ready"])
     sizes["train"] = sizes["between"] + _highest(later)
     if stage == 3 and engine.zero_gather_16bit_weights_on_model_save():
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as saving:
