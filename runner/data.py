@@ -1,16 +1,104 @@
-"""From text to batches: which sequence comes when depends on the seed and the position, and on nothing else."""
+"""From data to batches: which sample comes when depends on the seed and the position, and on nothing else."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+
+#: What a model is called with: a sequence of positional or a mapping of named arguments, most of them tensors.
+Batch = Any
+
+
+class Order(Protocol):
+    """An endless sequence of samples to train on, addressed by position."""
+
+    def epoch(self, position: int) -> int:
+        """Which one `position` belongs to, from 0."""
+        ...
+
+    def batch(self, position: int, count: int) -> Batch:
+        """The samples at `position` to `position + count - 1`."""
+        ...
+
+
+class Pool(Protocol):
+    """Samples to evaluate on."""
+
+    def __len__(self) -> int: ...
+
+    def batch(self, start: int, count: int) -> Batch:
+        """The samples from `start` to `start + count - 1`."""
+        ...
 
 
 def as_tokens(text: bytes) -> Tensor:
     """One token per byte, uint8 [len(text)]."""
     return torch.frombuffer(bytearray(text), dtype=torch.uint8)
+
+
+class DatasetOrder:
+    """The items of a map-style dataset, shuffled anew in each epoch."""
+
+    def __init__(self, dataset: Any, seed: int, collate: Callable[[list[Any]], Batch]) -> None:
+        """`collate`: makes a batch of a list of items."""
+        self._dataset = dataset
+        self._seed = seed
+        self._collate = collate
+        self._epoch = -1
+        self._items: list[int] = []
+
+    def epoch(self, position: int) -> int:
+        return position // len(self._dataset)
+
+    def batch(self, position: int, count: int) -> Batch:
+        return self._collate([self._dataset[self._item(position + index)] for index in range(count)])
+
+    def _item(self, position: int) -> int:
+        epoch, index = divmod(position, len(self._dataset))
+        if epoch != self._epoch:
+            generator = torch.Generator().manual_seed(mix(self._seed, epoch))
+            self._items = torch.randperm(len(self._dataset), generator=generator).tolist()
+            self._epoch = epoch
+        return self._items[index]
+
+
+class DatasetPool:
+    """The items of a map-style dataset, in its own order."""
+
+    def __init__(self, dataset: Any, collate: Callable[[list[Any]], Batch]) -> None:
+        self._dataset = dataset
+        self._collate = collate
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def batch(self, start: int, count: int) -> Batch:
+        return self._collate([self._dataset[index] for index in range(start, start + count)])
+
+
+class Windows:
+    """All whole sequences of a text, in order and without overlap; also as a dataset of inputs and targets."""
+
+    def __init__(self, tokens: Tensor, length: int) -> None:
+        """`tokens`: uint8 [n], n > `length`."""
+        self._tokens = tokens
+        self._length = length
+
+    def __len__(self) -> int:
+        return (self._tokens.numel() - 1) // self._length
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        start = index * self._length
+        sequence = self._tokens[start : start + self._length + 1].long()
+        return sequence[:-1], sequence[1:]
+
+    def batch(self, start: int, count: int) -> Batch:
+        first = start * self._length
+        return consecutive(self._tokens[first : first + count * self._length + 1], self._length)
 
 
 class TrainingOrder:
@@ -43,14 +131,14 @@ class TrainingOrder:
     def _start(self, position: int) -> int:
         epoch, index = divmod(position, self._windows)
         if epoch != self._epoch:
-            generator = torch.Generator().manual_seed(_mix(self._seed, epoch))
+            generator = torch.Generator().manual_seed(mix(self._seed, epoch))
             phase = torch.randint(self._length, (1,), generator=generator)
             self._starts = phase + self._length * torch.randperm(self._windows, generator=generator)
             self._epoch = epoch
         return int(self._starts[index])
 
 
-def _mix(*numbers: int) -> int:
+def mix(*numbers: int) -> int:
     """One seed from several numbers; of a seed, torch's generator heeds the lower 32 bits only."""
     return int.from_bytes(hashlib.blake2b(repr(numbers).encode(), digest_size=4).digest(), "big")
 

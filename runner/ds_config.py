@@ -27,6 +27,13 @@ def build(settings: Settings, world_size: int = 1) -> DeepSpeedConfig:
     _refuse_overridden_own_blocks(overrides)
     document = _with_sizes_for_people(settings.ds_config, overrides)
     document = {name: value for name, value in document.items() if name not in OWN_BLOCKS}
+    if settings.precision == "autocast":
+        kind = "float16" if block(document, "fp16").get("enabled") else "bfloat16"
+        document["torch_autocast"] = {"enabled": True, "dtype": kind}
+        document.update({name: {"enabled": False} for name in ("bf16", "fp16") if name in document})
+    if settings.data.loader == "deepspeed":
+        # A short batch at the end of an epoch would make positions depend on the number of ranks.
+        document["dataloader_drop_last"] = True
     optimizer, scheduler = settings.optimizer, settings.scheduler
     if not optimizer.is_client:
         document["optimizer"] = optimizer.model_dump()

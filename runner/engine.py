@@ -19,8 +19,10 @@ from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.utils._pytree import tree_map_only
 
 from runner import lifeline
+from runner.data import Batch
 from runner.ds_config import block
 from runner.environment import Place
 from runner.errors import CannotStart, UsageError
@@ -37,7 +39,8 @@ import deepspeed  # noqa: E402
 from deepspeed.accelerator import get_accelerator  # noqa: E402
 from deepspeed.runtime.zero.utils import is_zero_supported_optimizer  # noqa: E402
 
-Batch = tuple[Tensor, Tensor]
+from runner.model.build import Objective, loss_in  # noqa: E402
+
 T = TypeVar("T")
 
 _accelerator = cast(Any, get_accelerator())
@@ -114,17 +117,12 @@ def set_random_state(state: Tensor) -> None:
     _accelerator.set_rng_state(state)
 
 
-def zero_init(ds_config: Mapping[str, Any], *, enabled: bool) -> contextlib.AbstractContextManager[Any]:
-    """A context in which modules are sharded as soon as they are constructed, as `ds_config` asks."""
-    return deepspeed.zero.Init(config_dict_or_path=dict(ds_config), enabled=enabled)
-
-
 class Engine:
     """A model under the optimizer, schedule, precision and sharding of a ds_config.
 
     `deepspeed`: the engine of DeepSpeed itself. `fp16`: whether steps are skipped where gradients overflow.
-    `micro_batch_size`: sequences that one rank takes at a time. `accumulation_steps`: micro-batches that make up one
-    optimizer step.
+    `micro_batch_size`: samples that one rank takes at a time. `accumulation_steps`: micro-batches that make up one
+    optimizer step. `loader`: what DeepSpeed made of `training_data`.
     """
 
     def __init__(
@@ -134,10 +132,15 @@ class Engine:
         *,
         optimizer: Callable[[Any], Any] | None = None,
         scheduler: Callable[[Any], Any] | None = None,
+        objective: Objective | None = None,
+        training_data: Any = None,
+        collate: Callable[[list[Any]], Batch] | None = None,
     ) -> None:
         """`optimizer`: makes one of parameters; `scheduler`: makes one of an optimizer, to be moved on with each step.
 
-        Both take the place of what `ds_config` says. Raises UsageError if ZeRO does not run with that optimizer.
+        Both take the place of what `ds_config` says. `objective`: none where the model itself gives the loss.
+        `training_data`: a dataset for DeepSpeed to load, in batches that `collate` makes of items. Raises UsageError
+        if ZeRO does not run with that optimizer.
         """
 
         def tested(parameters: Any) -> Any:
@@ -151,9 +154,19 @@ class Engine:
                 )
             return made
 
-        self.deepspeed: Any = deepspeed.initialize(
-            model=model, config=dict(ds_config), optimizer=tested if optimizer else None, lr_scheduler=scheduler
-        )[0]
+        self.deepspeed: Any
+        self.deepspeed, _, self.loader, _ = deepspeed.initialize(
+            model=model,
+            config=dict(ds_config),
+            optimizer=tested if optimizer else None,
+            lr_scheduler=scheduler,
+            training_data=training_data,
+            collate_fn=collate,
+        )
+        self._objective = objective
+        kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
+        enabled = [kind for name, kind in kinds.items() if block(ds_config, name).get("enabled")]
+        self._kind = enabled[0] if enabled else torch.float32
         self.fp16 = bool(self.deepspeed.fp16_enabled())
         self.micro_batch_size = int(self.deepspeed.train_micro_batch_size_per_gpu())
         self.accumulation_steps = int(self.deepspeed.gradient_accumulation_steps())
@@ -180,6 +193,23 @@ class Engine:
         return int(self.deepspeed.skipped_steps)
 
     @property
+    def loss_scale(self) -> float | None:
+        """What fp16 multiplies the loss with; none in other precisions."""
+        return float(self.deepspeed.optimizer.cur_scale) if self.fp16 else None
+
+    @property
+    def memory(self) -> int:
+        """The most bytes that tensors took on this rank's accelerator so far; on a CPU, what the process takes now."""
+        if self._device.type == "cpu":
+            return int(_accelerator.memory_allocated())
+        return int(_accelerator.max_memory_allocated())
+
+    def tell_monitors(self, name: str, value: float) -> None:
+        """Have DeepSpeed's monitors, where some are enabled, write it down beside what they write of each step."""
+        if self.deepspeed.monitor.enabled and distributed.get_rank() == 0:
+            self.deepspeed.monitor.write_events([(name, value, self.deepspeed.global_samples)])
+
+    @property
     def gradient_norm(self) -> float | None:
         """Of the last optimizer step, before clipping; none where DeepSpeed does not work it out."""
         norm = self.deepspeed.get_global_grad_norm()
@@ -188,13 +218,12 @@ class Engine:
     def train(self, batches: Sequence[Batch], before_update: Callable[[Tensor], None]) -> None:
         """One optimizer step on `accumulation_steps` micro-batches.
 
-        A batch is inputs and targets, int64 [micro batch, length] each. `before_update` is given this rank's mean
-        loss, float32 [], while no weight has changed yet, and may raise.
+        `before_update` is given this rank's mean loss, float32 [], while no weight has changed yet, and may raise.
         """
         self.deepspeed.train()
         total = torch.zeros((), device=self._device)
-        for index, (inputs, targets) in enumerate(batches, 1):
-            loss = self.deepspeed(inputs.to(self._device), targets.to(self._device))
+        for index, batch in enumerate(batches, 1):
+            loss, _, _ = self._forward(batch)
             total += loss.detach()
             if index == len(batches):
                 before_update(total / self.accumulation_steps)
@@ -226,11 +255,39 @@ class Engine:
         return cast("dict[str, Any]", state)
 
     @torch.no_grad()
-    def loss(self, batch: Batch) -> Tensor:
-        """This rank's mean loss on a batch, float32 []; at stage 3 all ranks must call it together."""
+    def judge(self, batch: Batch) -> tuple[Tensor, Tensor | None]:
+        """This rank's mean loss on a batch, float32 [], and the share of samples whose class was predicted.
+
+        The share is none where samples have no class. At stage 3 all ranks must call it together.
+        """
         self.deepspeed.eval()
-        inputs, targets = batch
-        return self.deepspeed(inputs.to(self._device), targets.to(self._device)).float()
+        loss, output, target = self._forward(batch)
+        if not isinstance(output, Tensor) or output.ndim != 2 or not isinstance(target, Tensor) or target.ndim != 1:
+            return loss.float(), None
+        return loss.float(), (output.argmax(dim=1) == target).float().mean()
+
+    def _forward(self, batch: Batch) -> tuple[Tensor, Any, Any]:
+        """The loss, and where something else makes it of them, the model's output and the batch's last item."""
+        batch = self._moved(batch)
+        if self._objective is None:
+            batch = self._cast(batch)
+            output = self.deepspeed(**batch) if isinstance(batch, Mapping) else self.deepspeed(*batch)
+            return loss_in(output), None, None
+        *inputs, target = batch.values() if isinstance(batch, Mapping) else batch
+        output = self.deepspeed(*self._cast(inputs))
+        # A loss summed up in 16 bits would be coarse.
+        if isinstance(output, Tensor) and output.is_floating_point():
+            output = output.float()
+        return self._objective(output, target), output, target
+
+    def _moved(self, batch: Batch) -> Batch:
+        return tree_map_only(Tensor, lambda tensor: tensor.to(self._device), batch)
+
+    def _cast(self, inputs: Any) -> Any:
+        """Inputs with fractions brought to the precision of the weights, which DeepSpeed does only for fp16."""
+        return tree_map_only(
+            Tensor, lambda tensor: tensor.to(self._kind) if tensor.is_floating_point() else tensor, inputs
+        )
 
     def sum_over_ranks(self, *values: Tensor | float) -> list[float]:
         """Each value summed over all ranks; all ranks must call it together."""

@@ -1,34 +1,44 @@
-"""How well the next byte is predicted in text that was never trained on, in nats per byte."""
+"""How well a model does on what it was never trained on."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from runner.data import consecutive, rank_position
+from runner.data import Pool, rank_position
 from runner.engine import Engine
 from runner.environment import Place
 
 
-def held_out_loss(engine: Engine, tokens: Tensor, length: int, place: Place) -> float:
-    """The mean loss over all whole sequences of the text, which the ranks share; the same number on every rank.
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """`loss`: the mean. `accuracy`: the share of samples whose class was predicted, where they have one."""
 
-    `tokens`: uint8 [n], n > `length`. A byte is predicted from those before it in its sequence.
-    """
-    inputs, targets = consecutive(tokens, length)
+    loss: float
+    accuracy: float | None
+
+    def __str__(self) -> str:
+        return f"held-out loss {self.loss:.3f}" + ("" if self.accuracy is None else f", accuracy {self.accuracy:.1%}")
+
+
+def judge(engine: Engine, held_out: Pool, place: Place) -> Judgement:
+    """Over all samples, which the ranks share; the same on every rank."""
     size = engine.micro_batch_size
-    total, seen = torch.zeros(()), 0
-    for step in range(-(-len(inputs) // (size * place.world_size))):
+    total, right, seen, classes = torch.zeros(()), torch.zeros(()), 0, False
+    for step in range(-(-len(held_out) // (size * place.world_size))):
         start = rank_position(0, step, place.rank, place.world_size, size)
-        count = min(size, max(0, len(inputs) - start))
+        count = min(size, max(0, len(held_out) - start))
         # A rank without a share left computes along all the same: at stage 3 a forward pass takes all ranks.
-        share = slice(start, start + count) if count else slice(0, 1)
-        loss = engine.loss((inputs[share], targets[share]))
+        loss, accuracy = engine.judge(held_out.batch(start, count) if count else held_out.batch(0, 1))
+        classes = accuracy is not None
         if count:
             total += loss.cpu() * count
+            right += accuracy.cpu() * count if accuracy is not None else 0
             seen += count
-    summed, counted = engine.sum_over_ranks(total, seen)
-    return summed / counted
+    summed, correct, counted = engine.sum_over_ranks(total, right, seen)
+    return Judgement(summed / counted, correct / counted if classes else None)
 
 
 def bigram_loss(train: Tensor, held_out: Tensor) -> float:

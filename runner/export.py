@@ -1,7 +1,8 @@
 """`python -m runner.export CHECKPOINT -o DIR`: from a checkpoint to weights that plain torch loads.
 
 What is written: `model.safetensors`, or shards of it with `model.safetensors.index.json`, as Hugging Face names them,
-and `config.json` with the settings that the model is built from; `load(DIR)` builds and fills it.
+and `config.json`: for a model of Transformers its own, so that `from_pretrained(DIR)` loads it, for all others the
+settings that it is built from; `load(DIR)` builds and fills any of them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dsconf import atomic
 from dsconf.overrides import read_value
 from runner.checkpoint import shelf
 from runner.errors import CannotStart, UsageError
-from runner.settings import ModelSettings
+from runner.settings import CalledModel, ModelSettings
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -68,21 +69,36 @@ def export(checkpoint: str, output: Path, *, dtype: str, shard_size: int) -> lis
     if len(shards) > 1:
         where = {key: name for name, shard in zip(names, shards, strict=True) for key in shard}
         atomic.write_text(output / INDEX, json.dumps({"metadata": {}, "weight_map": where}, indent=2) + "\n")
-    atomic.write_text(output / CONFIG, json.dumps(found.manifest.settings["model"], indent=2) + "\n")
+    _describe(found.manifest.settings["model"], output)
     written = [*names, CONFIG] if len(shards) == 1 else [*names, INDEX, CONFIG]
     return [output / name for name in written]
 
 
 def load(directory: Path) -> nn.Module:
-    """The exported model on the CPU, in the type it was exported in; needs neither DeepSpeed nor safetensors."""
-    from runner.model.gpt import GPT
+    """The exported model on the CPU: in the type it was exported in, but one of Transformers in float32."""
+    from runner.model.build import build
+    from runner.model.hf import causal_lm
 
-    model = GPT(ModelSettings.model_validate_json((directory / CONFIG).read_bytes()))
+    config = cast("dict[str, Any]", json.loads((directory / CONFIG).read_bytes()))
+    if "model_type" in config:
+        return causal_lm(path=str(directory)).eval()
+    called = "_target_" in config
+    model = build(CalledModel.model_validate(config) if called else ModelSettings.model_validate(config))
     weights: dict[str, Tensor] = {}
     for path in sorted(directory.glob("*.safetensors")):
         weights.update(read(path))
     model.to(next(iter(weights.values())).dtype).load_state_dict(weights)
     return model.eval()
+
+
+def _describe(model: dict[str, Any], output: Path) -> None:
+    """Write down what the weights are those of; for a model of Transformers as Transformers wants it."""
+    if model.get("_target_") == "runner.model.hf.causal_lm":
+        from runner.model.hf import configuration
+
+        configuration(path=model.get("path"), config=model.get("config")).save_pretrained(output)
+    else:
+        atomic.write_text(output / CONFIG, json.dumps(model, indent=2) + "\n")
 
 
 def read(path: Path) -> dict[str, Tensor]:

@@ -10,20 +10,22 @@ from typing import Any
 from torch import Tensor
 from torch.optim.lr_scheduler import ReduceLROnPlateau
 
+from dsconf.memory import show_bytes
 from runner import engine as processes
 from runner.checkpoint import random_state
 from runner.checkpoint.manifest import Manifest
 from runner.checkpoint.save import save
 from runner.checkpoint.shelf import Shelf
-from runner.data import TrainingOrder, rank_position
 from runner.engine import Engine
 from runner.environment import Place
 from runner.errors import BrokenOff, Interrupted
-from runner.evaluate import held_out_loss
-from runner.guard import Guard
+from runner.evaluate import Judgement, judge
+from runner.feed import Feed
+from runner.guard import OUT_OF_MEMORY_HELP, Guard, is_out_of_memory
 from runner.metrics import Metrics
 from runner.progress import Clock, Progress, duration
 from runner.settings import Settings
+from runner.source import Source
 from runner.stop import SIGNALS, Stop, elected, said
 
 
@@ -33,8 +35,8 @@ class Fit:
 
     settings: Settings
     engine: Engine
-    order: TrainingOrder
-    held_out: Tensor
+    feed: Feed
+    source: Source
     place: Place
     shelf: Shelf
     metrics: Metrics
@@ -42,8 +44,8 @@ class Fit:
     start: Manifest
     schedule: Any = None
 
-    def run(self, state: dict[str, Any]) -> tuple[Path, float]:
-        """Train to the last step; returns the last checkpoint and the held-out loss there.
+    def run(self, state: dict[str, Any]) -> tuple[Path, Judgement]:
+        """Train to the last step; returns the last checkpoint and how well the model does there.
 
         `state`: the run's own state in the checkpoint that it goes on from.
         Raises BrokenOff if training goes wrong, and Interrupted after a signal; on all ranks alike.
@@ -62,6 +64,7 @@ class Fit:
         clock, stop, saved_at, sums = Clock(), Stop(), time.monotonic(), list[float]()
         saved = self._directory(now.step) if self._current(now.step) else None
         signal: int | None = None
+        judged: Judgement | None = None
         if self.schedule is not None and "schedule" in state:
             self.schedule.load_state_dict(state["schedule"])
         try:
@@ -74,29 +77,26 @@ class Fit:
                     sums[:] = engine.sum_over_ranks(own_loss, float(due and place.leads), *stop.votes())
                     guard.loss(step, sums[0] / place.world_size)
 
-                starts = (
-                    rank_position(now.samples, micro, place.rank, place.world_size, size)
-                    for micro in range(accumulation)
-                )
-                engine.train([self.order.batch(start, size) for start in starts], before_update)
+                engine.train(self.feed.batches(now.samples, accumulation), before_update)
                 guard.update(step, engine.gradient_norm, engine.skipped_steps)
-                epochs = self.order.epoch(now.samples + batch) - now.epoch
+                epochs = self.feed.epoch(now.samples + batch) - now.epoch
                 now = now.model_copy(
                     update={
                         "step": step,
                         "samples": now.samples + batch,
-                        "tokens": now.tokens + batch * self.settings.data.sequence_length,
+                        "tokens": now.tokens + batch * (self.source.tokens or 0),
                         "epoch": now.epoch + epochs,
                         "held_out_loss": None,
                     }
                 )
-                clock.stop(batch * self.settings.data.sequence_length)
+                clock.stop(batch * (self.source.tokens or 1))
                 loss, signal = sums[0] / place.world_size, elected(sums[2 : 2 + len(SIGNALS)])
                 if last or signal or step % training.log_every == 0:
                     self._report(now, loss, lr, clock)
                 watched = bool(epochs) and isinstance(self.schedule, ReduceLROnPlateau)
                 if last or watched or (training.eval_every and step % training.eval_every == 0):
-                    now = now.model_copy(update={"held_out_loss": self._evaluate(step)})
+                    judged = self._evaluate(step)
+                    now = now.model_copy(update={"held_out_loss": judged.loss})
                 if self.schedule is not None:
                     for _ in range(epochs):
                         self.schedule.step(*[now.held_out_loss] if watched else [])
@@ -108,6 +108,11 @@ class Fit:
                     break
         except BrokenOff as error:
             raise self._with_last_good(error) from None
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            happened = f"step {now.step + 1}: memory ran out: {str(error).splitlines()[0]}"
+            raise self._with_last_good(BrokenOff(f"{happened}\n{OUT_OF_MEMORY_HELP}")) from None
         finally:
             stop.release()
         if signal and now.step < training.steps:
@@ -116,33 +121,44 @@ class Fit:
                 f"in {saved}; to go on: resume=auto run_dir={self.shelf.directory.parent}",
                 128 + signal,
             )
-        if now.held_out_loss is None:
-            now = now.model_copy(update={"held_out_loss": self._evaluate(now.step)})
+        if judged is None:
+            judged = self._evaluate(now.step)
+            now = now.model_copy(update={"held_out_loss": judged.loss})
         if saved is None:
             saved = self._save(now, guard)
-        return saved, now.held_out_loss or 0.0
+        return saved, judged
 
     def _report(self, now: Manifest, loss: float, lr: float, clock: Clock) -> None:
-        rate = clock.rate()
+        engine = self.engine
+        rate, norm, scale, memory = clock.rate(), engine.gradient_norm, engine.loss_scale, engine.memory
+        unit = "tokens" if self.source.tokens else "samples"
         self.metrics.write(
             step=now.step,
             epoch=now.epoch,
             loss=loss,
             lr=lr,
-            gradient_norm=self.engine.gradient_norm,
-            tokens=now.tokens,
-            tokens_per_second=rate,
+            gradient_norm=norm,
+            loss_scale=scale,
+            samples=now.samples,
+            tokens=now.tokens or None,
+            **{f"{unit}_per_second": rate},
+            memory_bytes=memory,
         )
         steps = self.settings.training.steps
         left = duration(clock.seconds / (now.step - self.start.step) * (steps - now.step))
-        self.progress.step(f"step {now.step}/{steps}  loss {loss:.3f}  lr {lr:.2e}  {rate:,.0f} tokens/s  {left} left")
+        parts = [f"step {now.step}/{steps}", f"epoch {now.epoch}", f"loss {loss:.3f}", f"lr {lr:.2e}"]
+        parts += [f"norm {norm:.2g}"] if norm is not None else []
+        parts += [f"scale {scale:g}"] if scale is not None else []
+        self.progress.step("  ".join([*parts, f"{rate:,.0f} {unit}/s", show_bytes(memory), f"{left} left"]))
 
-    def _evaluate(self, step: int) -> float:
-        loss = held_out_loss(self.engine, self.held_out, self.settings.data.sequence_length, self.place)
-        self.metrics.write(step=step, held_out_loss=loss)
+    def _evaluate(self, step: int) -> Judgement:
+        judged = judge(self.engine, self.source.held_out, self.place)
+        accuracy = {} if judged.accuracy is None else {"accuracy": judged.accuracy}
+        self.metrics.write(step=step, held_out_loss=judged.loss, **accuracy)
+        self.engine.tell_monitors("Held-out/loss", judged.loss)
         if step < self.settings.training.steps:
-            self.progress.say(f"step {step}/{self.settings.training.steps}  held-out loss {loss:.3f}")
-        return loss
+            self.progress.say(f"step {step}/{self.settings.training.steps}  {judged}")
+        return judged
 
     def _save(self, now: Manifest, guard: Guard) -> Path:
         state: dict[str, Any] = {"step": now.step, "epoch": now.epoch, "samples": now.samples, "tokens": now.tokens}

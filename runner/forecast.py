@@ -13,9 +13,10 @@ from dsconf.memory.account import BUILDING, HOST, MEMORY
 from dsconf.memory.plan import plan, read_preset, whole_presets
 from runner.ds_config import stage
 from runner.environment import Place
-from runner.errors import CannotStart
-from runner.model.gpt import GPT, VOCABULARY
-from runner.settings import ModelSettings, Settings
+from runner.errors import CannotStart, UsageError
+from runner.model.build import build, freeze
+from runner.model.gpt import VOCABULARY
+from runner.settings import CalledModel, DataSettings, ModelSettings, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ def forecast(settings: Settings, config: DeepSpeedConfig, model: Model, place: P
     """How to build the model of a run, and what the run then needs. All ranks that are told alike say alike."""
     world = World(max(1, place.world_size // place.ranks_per_host), place.ranks_per_host)
     samples = config.train_micro_batch_size_per_gpu
-    batch = Batch(settings.data.sequence_length, samples) if samples else None
+    data = settings.data
+    batch = Batch(data.sequence_length, samples) if samples and isinstance(data, DataSettings) else None
     return choose(settings.model.zero_init, config, model, world, machine, batch)
 
 
@@ -112,10 +114,20 @@ def choose(
     return Forecast(found, machine, batch, why)
 
 
-def describe(settings: ModelSettings) -> Model:
-    """The model of a run, counted on the meta device, where it takes no memory."""
-    with torch.device("meta"):
-        counted = Model.from_module(GPT(settings))
+def describe(settings: ModelSettings | CalledModel) -> Model | None:
+    """The model of a run, counted on the meta device, where it takes no memory; None if it cannot be built there."""
+    try:
+        with torch.device("meta"):
+            built = build(settings)
+    except (UsageError, CannotStart):
+        raise
+    except Exception:
+        # Somebody else's constructor: it may need the numbers that there are none of on that device.
+        return None
+    freeze(built, settings.freeze)
+    counted = Model.from_module(built)
+    if isinstance(settings, CalledModel):
+        return counted
     width, heads = settings.width, settings.heads
     shape = Transformer(width, settings.layers, VOCABULARY, settings.expansion * width, heads, heads, gated=False)
     return replace(counted, transformer=shape)

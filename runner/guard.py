@@ -50,6 +50,19 @@ class Guard:
             raise BrokenOff(f"step {step}: the gradient's norm is {gradient_norm}, and the weights are spoilt\n{_HELP}")
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, which torch reports in one way on accelerators and in another on CPUs."""
+    words = str(error)
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and ("out of memory" in words or "can't allocate memory" in words)
+    )
+
+
+OUT_OF_MEMORY_HELP = (
+    "  help: lower ds_config.train_micro_batch_size_per_gpu and raise ds_config.gradient_accumulation_steps as much, "
+    "shorten the samples, or take a preset that shards or offloads more (zero3, zero3_offload)"
+)
+
 _HELP = (
     "  help: lower optimizer.params.lr, warm up longer, clip with ds_config.gradient_clipping=1.0, or look for "
     "broken data"

@@ -9,46 +9,54 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from dsconf import DeepSpeedConfig, atomic
-from runner import dotted, engine, failure, logs, memory, ops, run_dir
+from runner import dotted, engine, failure, logs, memory, monitors, ops, plot, run_dir, sharded
 from runner.checkpoint import changes, random_state, universal
 from runner.checkpoint.load import load
 from runner.checkpoint.manifest import Manifest
 from runner.checkpoint.shelf import FOLDER, Found, Shelf
-from runner.data import TrainingOrder, as_tokens
 from runner.ds_config import stage
 from runner.engine import Engine
 from runner.environment import Place
-from runner.evaluate import bigram_loss
+from runner.errors import CannotStart, UsageError
+from runner.evaluate import Judgement
+from runner.feed import Feed, Loaded, Shared
 from runner.fit import Fit
 from runner.forecast import Forecast, describe, forecast
+from runner.guard import OUT_OF_MEMORY_HELP, is_out_of_memory
 from runner.metrics import Metrics
-from runner.model.gpt import GPT
+from runner.model.build import build, freeze, objective
 from runner.progress import Progress
-from runner.settings import Settings
-from runner.text import Text
+from runner.settings import DatasetSettings, Settings
+from runner.source import Source, of_datasets, of_text
+from runner.text import Text, read
 
 _Maker = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a run came to; losses in nats per byte of held-out text."""
+    """What a run came to. `bigram_loss`: of the yardstick, where there is one; like the other in nats per byte."""
 
     run_dir: Path
     checkpoint: Path
     held_out_loss: float
-    bigram_loss: float
+    accuracy: float | None
+    bigram_loss: float | None
 
 
-def run(settings: Settings, config: DeepSpeedConfig, text: Text, place: Place, found: Found | None) -> Summary:
-    """Train on `text` under `config`, which must be for `place.world_size` processes.
+def run(settings: Settings, config: DeepSpeedConfig, text: Text | None, place: Place, found: Found | None) -> Summary:
+    """Train under `config`, which must be for `place.world_size` processes.
 
-    `found`: the checkpoint to go on from; what rank 0 says of it counts.
+    `text`: what to train on, unless the settings name datasets. `found`: the checkpoint to go on from; what rank 0
+    says of it counts.
     """
     progress = Progress(leads=place.leads)
     document = config.to_dict()
     optimizer, schedule = _brought(settings)
+    source = _source(settings, text)
     engine.refuse_unsupported_precision(document)
     ops.load(document, progress.say)
     engine.connect(place)
@@ -60,48 +68,107 @@ def run(settings: Settings, config: DeepSpeedConfig, text: Text, place: Place, f
     failure.keep_in(directory / run_dir.LOGS, anew=False)
     logs.keep_in(directory / run_dir.LOGS, place.rank)
     found = engine.share(found)
+    config = monitors.place(config, directory)
     if place.leads:
         run_dir.describe(directory, settings, config)
     metrics = Metrics(directory / run_dir.METRICS if place.leads else None)
 
-    training, length = settings.training, settings.data.sequence_length
-    tokens, held_out = as_tokens(text.train), as_tokens(text.held_out)
     meter = memory.Meter()
+    document = config.to_dict()
     if found is not None and universal.needed(found.manifest, place.world_size):
         document = universal.asked_for(document)
-    random_state.seed(settings.training.seed)
-    model, expected = _build(settings, config, place, document, progress)
+    try:
+        trained, expected = _trained(settings, config, document, place, source, optimizer, schedule, progress)
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        reason = str(error).splitlines()[0]
+        raise CannotStart(f"memory ran out before the first step: {reason}\n{OUT_OF_MEMORY_HELP}") from None
     per_epoch = settings.scheduler is not None and settings.scheduler.interval == "epoch"
-    trained = Engine(model, document, optimizer=optimizer, scheduler=None if per_epoch else schedule)
     stepped = schedule(trained.optimizer) if schedule and per_epoch else None
     start, state = _start(settings, config, place, trained, found, directory, progress)
     metrics.rewind(start.step)
     if place.leads and found is not None and found.directory.parent == directory / FOLDER:
         Shelf(directory / FOLDER).make_current(found.directory.name)
-    progress.say(f"text: {text.source}; {len(text.train):,} bytes to train on, {len(text.held_out):,} held out")
+    progress.say(source.words)
 
-    order = TrainingOrder(tokens, length, training.seed)
+    feed = _feed(settings, source, trained, place)
     shelf = Shelf(directory / FOLDER)
-    fit = Fit(settings, trained, order, held_out, place, shelf, metrics, progress, start, stepped)
-    saved, loss = fit.run(state)
-    bigram = bigram_loss(tokens, held_out)
+    fit = Fit(settings, trained, feed, source, place, shelf, metrics, progress, start, stepped)
+    saved, judged = fit.run(state)
+    summary = Summary(directory, saved, judged.loss, judged.accuracy, source.yardstick)
     # Their tensors are the data's, and not in the account.
-    del fit, order
-    sizes = meter.beside(expected)
-    progress.say(f"memory of rank 0: {memory.said(sizes)}")
-    progress.say(f"held-out loss {loss:.2f} nats per byte (a bigram model: {bigram:.2f})")
+    del fit, feed, source
+    sizes = meter.beside(expected) if expected else None
     if place.leads:
-        summary = {
-            "step": training.steps,
-            "held_out_loss": loss,
-            "bigram_loss": bigram,
-            "checkpoint": saved.relative_to(directory).as_posix(),
-            "memory": sizes,
-        }
-        atomic.write_text(directory / run_dir.SUMMARY, json.dumps(summary, indent=2) + "\n")
-    progress.say(f"everything is in {directory}; the checkpoint is {saved.relative_to(directory)}")
+        _conclude(summary, settings.training.steps, sizes, progress)
     locks.clear()
-    return Summary(directory, saved, loss, bigram)
+    return summary
+
+
+def _conclude(summary: Summary, steps: int, sizes: dict[str, int] | None, progress: Progress) -> None:
+    """Say what the run came to, and write it down as numbers and as a picture."""
+    directory = summary.run_dir
+    if sizes:
+        progress.say(f"memory of rank 0: {memory.said(sizes)}")
+    if summary.bigram_loss is None:
+        progress.say(str(Judgement(summary.held_out_loss, summary.accuracy)))
+    else:
+        bigram = f"(a bigram model: {summary.bigram_loss:.2f})"
+        progress.say(f"held-out loss {summary.held_out_loss:.2f} nats per byte {bigram}")
+    written = {
+        "step": steps,
+        "held_out_loss": summary.held_out_loss,
+        "accuracy": summary.accuracy,
+        "bigram_loss": summary.bigram_loss,
+        "checkpoint": summary.checkpoint.relative_to(directory).as_posix(),
+        "memory": sizes,
+    }
+    atomic.write_text(directory / run_dir.SUMMARY, json.dumps(written, indent=2) + "\n")
+    if not plot.plot(directory / run_dir.METRICS, directory / plot.NAME):
+        progress.say("no plot of the losses: Matplotlib is not installed: pip install 'dsconf[plot]'")
+    progress.say(f"everything is in {directory}; the checkpoint is {summary.checkpoint.relative_to(directory)}")
+
+
+def _trained(
+    settings: Settings,
+    config: DeepSpeedConfig,
+    document: dict[str, Any],
+    place: Place,
+    source: Source,
+    optimizer: _Maker | None,
+    schedule: _Maker | None,
+    progress: Progress,
+) -> tuple[Engine, Forecast | None]:
+    model, expected = _build(settings, config, place, document, progress)
+    trained = Engine(
+        model,
+        document,
+        optimizer=optimizer,
+        scheduler=schedule if settings.scheduler and settings.scheduler.interval == "step" else None,
+        objective=objective(settings.model),
+        training_data=source.dataset if settings.data.loader == "deepspeed" else None,
+        collate=source.collate,
+    )
+    return trained, expected
+
+
+def _source(settings: Settings, text: Text | None) -> Source:
+    seed = settings.training.seed
+    if isinstance(settings.data, DatasetSettings):
+        return of_datasets(settings.data, seed)
+    return of_text(text or read(settings.data), settings.data.sequence_length, seed)
+
+
+def _feed(settings: Settings, source: Source, trained: Engine, place: Place) -> Feed:
+    if trained.loader is None:
+        return Shared(source.order, place, trained.micro_batch_size)
+    if not len(trained.loader):
+        raise CannotStart(
+            f"data: {len(source.dataset)} samples to train on are less than the one micro-batch of each rank that "
+            f"DeepSpeed's loader takes at least: lower train_micro_batch_size_per_gpu, or take data.loader=runner"
+        )
+    return Loaded(trained.loader, settings.training.seed, place, trained.micro_batch_size)
 
 
 def _brought(settings: Settings) -> tuple[_Maker | None, _Maker | None]:
@@ -154,17 +221,45 @@ def _start(
 
 def _build(
     settings: Settings, config: DeepSpeedConfig, place: Place, document: dict[str, Any], progress: Progress
-) -> tuple[GPT, Forecast]:
-    """The model, and what the run was said to need before it was built."""
+) -> tuple[nn.Module, Forecast | None]:
+    """The model, and what the run was said to need before it was built, where that can be known."""
     model = describe(settings.model)
     processes = "1 process" if place.world_size == 1 else f"{place.world_size} processes"
-    progress.say(
-        f"model: {model.count / 1e6:.2f} million parameters, ZeRO stage {stage(config)}, "
-        f"{processes} on {engine.accelerator()}"
-    )
-    said = forecast(settings, config, model, place, memory.free(config))
-    progress.say(f"zero.Init: {'yes' if said.zero_init else 'no'} ({said.why})")
-    progress.say(f"memory: {said.summary}")
-    said.refuse_shortage()
-    with engine.zero_init(document, enabled=said.zero_init):
-        return GPT(settings.model), said
+    where = f"ZeRO stage {stage(config)}, {processes} on {engine.accelerator()}"
+    if model is None:
+        said, use = None, settings.model.zero_init == "always"
+        progress.say(f"model: of a size that is only known once it is built, {where}")
+    else:
+        progress.say(f"model: {model.count / 1e6:.2f} million parameters, {where}")
+        said = forecast(settings, config, model, place, memory.free(config))
+        use = said.zero_init
+        progress.say(f"zero.Init: {'yes' if use else 'no'} ({said.why})")
+        progress.say(f"memory: {said.summary}")
+        said.refuse_shortage()
+    built = _construct(settings, document, progress, use=use)
+    frozen, total = freeze(built, settings.model.freeze)
+    if frozen:
+        progress.say(
+            f"frozen: {frozen / 1e6:.2f} million of them; checkpoints and exports have these too, in the type they are "
+            f"kept in, but float32 copies and optimizer states of the other {(total - frozen) / 1e6:.2f} million only"
+        )
+    return built, said
+
+
+def _construct(settings: Settings, document: dict[str, Any], progress: Progress, *, use: bool) -> nn.Module:
+    """The model, under zero.Init if that is of `use` and can be; its weights depend on the seed alone."""
+    random_state.seed(settings.training.seed)
+    if not use:
+        return build(settings.model)
+    try:
+        with sharded.construction(document):
+            return build(settings.model)
+    except sharded.Touched as error:
+        if settings.model.zero_init == "always":
+            raise UsageError(
+                f"error: model.zero_init=always: {error}: it would see or change nothing. Set first values in the "
+                f"module that owns the weight, or by self.apply, or take model.zero_init=never"
+            ) from None
+        progress.say(f"zero.Init: no after all ({error}); the model is built whole")
+    random_state.seed(settings.training.seed)
+    return build(settings.model)

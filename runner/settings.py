@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, model_validator
 
 from dsconf.diagnostic import dotted
 from dsconf.overrides import Override, OverrideError, origin, parse
@@ -20,13 +20,44 @@ class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class ModelSettings(_Section):
+class Call(_Section):
+    """What `target`, a dotted name, makes of the arguments beside it; Hydra's form, with `_target_`."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, populate_by_name=True, serialize_by_alias=True)
+
+    target: str = Field(alias="_target_", pattern=r"\.")
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """All that has no meaning of its own here."""
+        return dict(self.model_extra or {})
+
+
+class _Model(_Section):
+    """`zero_init`: whether to build it under `deepspeed.zero.Init`, so that no rank ever holds all parameters; `auto`
+    decides from the model's size and this machine's memory. `freeze`: patterns, with `*`, of the names of parameters
+    that are not trained.
+    """
+
+    zero_init: Literal["auto", "always", "never"] = "auto"
+    freeze: tuple[str, ...] = ()
+
+
+class CalledModel(_Model, Call):
+    """Any torch.nn.Module by the dotted name of what makes it.
+
+    `loss`: the dotted name of a function of the model's output and of a batch's last item; none: the model is called
+    with the whole batch and gives the loss.
+    """
+
+    loss: str | None = None
+
+
+class ModelSettings(_Model):
     """The shape of the GPT.
 
     `width`: features of a position. `expansion`: how many times as many in the middle of a feed-forward layer.
-    `lookback`: how many bytes, its own included, the embedding of a position sees. `zero_init`: whether to build
-    it under `deepspeed.zero.Init`, so that no rank ever holds all parameters; `auto` decides from the model's size
-    and this machine's memory.
+    `lookback`: how many bytes, its own included, the embedding of a position sees.
     """
 
     layers: Count
@@ -34,7 +65,6 @@ class ModelSettings(_Section):
     heads: Count
     expansion: Count = 4
     lookback: Count = 4
-    zero_init: Literal["auto", "always", "never"] = "auto"
 
     @model_validator(mode="after")
     def _even_heads(self) -> ModelSettings:
@@ -43,7 +73,26 @@ class ModelSettings(_Section):
         return self
 
 
-class DataSettings(_Section):
+class _Data(_Section):
+    """`loader`: who takes batches from it. `runner`: in an order of its own; `deepspeed`: as `training_data` of
+    `deepspeed.initialize`, by two processes beside each rank, and only whole batches of an epoch.
+    """
+
+    loader: Literal["runner", "deepspeed"] = "runner"
+
+
+class DatasetSettings(_Data):
+    """Any map-style torch datasets: one to train on, one to evaluate on.
+
+    `collate`: the dotted name of what makes a batch of a list of items; none: torch's own.
+    """
+
+    train: Call
+    held_out: Call
+    collate: str | None = None
+
+
+class DataSettings(_Data):
     """The text, read as bytes.
 
     `path`: a file, a directory (every file under it) or a glob pattern; none: the language reference that comes
@@ -151,23 +200,44 @@ class LaunchSettings(_Section):
     dry_run: bool = False
 
 
+_OURS, _CALLED = "(ours)", "(by name)"
+
+
+def _kind_of_model(values: Any) -> str:
+    named = isinstance(values, CalledModel) or (
+        isinstance(values, dict) and bool({"_target_", "target"} & {*cast("dict[str, Any]", values)})
+    )
+    return _CALLED if named else _OURS
+
+
+def _kind_of_data(values: Any) -> str:
+    named = isinstance(values, DatasetSettings) or (isinstance(values, dict) and "train" in values)
+    return _CALLED if named else _OURS
+
+
 class Settings(_Section):
     """Everything that `runner.train.train` needs to know.
 
     `ds_config`: what the presets say, overrides included, without optimizer and scheduler, which stand in their
-    own sections. `run_dir`: where the run writes; none: a new directory under `runs/`. `resume`: what to go on from:
+    own sections. `precision`: the preset's, or `autocast`: float32 weights, and 16 bits where torch.autocast takes
+    them. `run_dir`: where the run writes; none: a new directory under `runs/`. `resume`: what to go on from:
     `auto` (the newest sound checkpoint in `run_dir`, if there is one), `latest`, a tag such as `global_step100`, the
     path of a run or of a checkpoint, or `never`. `launch`: who starts the ranks, if not what started this process.
     `presets` and `overrides`: where the settings came from, for the record.
     """
 
-    model: ModelSettings
-    data: DataSettings
+    model: Annotated[
+        Annotated[ModelSettings, Tag(_OURS)] | Annotated[CalledModel, Tag(_CALLED)], Discriminator(_kind_of_model)
+    ]
+    data: Annotated[
+        Annotated[DataSettings, Tag(_OURS)] | Annotated[DatasetSettings, Tag(_CALLED)], Discriminator(_kind_of_data)
+    ]
     training: TrainingSettings
     optimizer: OptimizerSettings
     scheduler: SchedulerSettings | None = None
     checkpoint: CheckpointSettings = CheckpointSettings()
     ds_config: dict[str, Any]
+    precision: Literal["autocast"] | None = None
     run_dir: Path | None = None
     resume: str = "never"
     launch: LaunchSettings | None = None
@@ -201,7 +271,7 @@ def read_overrides(texts: Iterable[str]) -> list[Override]:
 
 
 def _explain(problem: Mapping[str, Any], overrides: list[Override]) -> str:
-    path: tuple[str | int, ...] = problem["loc"]
+    path: tuple[str | int, ...] = tuple(part for part in problem["loc"] if part not in (_OURS, _CALLED))
     name = dotted(path)
     match problem["type"]:
         case "extra_forbidden":
@@ -218,11 +288,20 @@ def _explain(problem: Mapping[str, Any], overrides: list[Override]) -> str:
 
 def _suggestion(path: tuple[str | int, ...]) -> str:
     *way, last = path
-    section: Any = Settings
+    sections: list[type[BaseModel]] = [Settings]
     for part in way:
-        fields = section.model_fields
-        section = fields[str(part)].annotation if part in fields else None
-        if not (isinstance(section, type) and issubclass(section, BaseModel)):
-            return ""
-    near = get_close_matches(str(last), section.model_fields, n=1)
+        sections = [
+            found
+            for section in sections
+            if part in section.model_fields
+            for found in _sections(section.model_fields[str(part)].annotation)
+        ]
+    near = get_close_matches(str(last), [name for section in sections for name in section.model_fields], n=1)
     return f"; did you mean {dotted((*way, near[0]))}?" if near else ""
+
+
+def _sections(annotation: Any) -> list[type[BaseModel]]:
+    """The sections among the members of a type."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [section for member in get_args(annotation) for section in _sections(member)]

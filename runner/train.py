@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsconf import DeepSpeedConfig
-from runner import ds_config, environment, nvme, run_dir, text
+from runner import ds_config, environment, monitors, nvme, run_dir, text
 from runner.checkpoint import changes, shelf
 from runner.checkpoint.shelf import Found
-from runner.settings import Settings
+from runner.settings import DataSettings, Settings
 
 if TYPE_CHECKING:
     from runner.loop import Summary
@@ -24,8 +24,9 @@ def train(settings: Settings) -> Summary:
     place = environment.prepare()
     config = ds_config.build(settings, place.world_size)
     nvme.refuse_missing(config)
+    monitors.refuse_missing(config)
     found = choose_checkpoint(settings, config) if place.leads else None
-    words = text.read(settings.data)
+    words = text.read(settings.data) if isinstance(settings.data, DataSettings) else None
     with nvme.locked(config) if place.local_rank == 0 else contextlib.nullcontext():
         # torch and DeepSpeed take seconds to import; what can be refused without them has been refused by now.
         from runner import loop

@@ -18,7 +18,10 @@ _OUTSIDE = (
     "resume",
     "checkpoint",
     "launch",
-    "monitor",
+    "ds_config.tensorboard",
+    "ds_config.csv_monitor",
+    "ds_config.wandb",
+    "ds_config.comet",
     "presets",
     "overrides",
     "training.log_every",
@@ -31,6 +34,7 @@ _STAGE = "ds_config.zero_optimization.stage"
 #: Why a checkpoint cannot be loaded under another value.
 _FIXED = {
     "model": "the weights in the checkpoint are those of another model",
+    "data.loader": "the position in the checkpoint is that of another order",
     "optimizer.type": "its state in the checkpoint is that of another optimizer",
     "optimizer.params": "the checkpoint brings its own values, so the new one would have no effect",
     "ds_config.bf16.enabled": "the checkpoint is of another precision",
