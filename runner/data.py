@@ -24,6 +24,10 @@ class Order(Protocol):
         """The samples at `position` to `position + count - 1`."""
         ...
 
+    def forget(self) -> None:
+        """Give up the memory that the order of the current epoch takes."""
+        ...
+
 
 class Pool(Protocol):
     """Samples to evaluate on."""
@@ -48,6 +52,9 @@ class DatasetOrder:
         self._dataset = dataset
         self._seed = seed
         self._collate = collate
+        self.forget()
+
+    def forget(self) -> None:
         self._epoch = -1
         self._items: list[int] = []
 
@@ -114,6 +121,9 @@ class TrainingOrder:
         self._length = length
         self._seed = seed
         self._windows = tokens.numel() // length
+        self.forget()
+
+    def forget(self) -> None:
         self._epoch = -1
         self._starts = torch.empty(0, dtype=torch.int64)
 

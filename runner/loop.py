@@ -97,8 +97,9 @@ def run(settings: Settings, config: DeepSpeedConfig, text: Text | None, place: P
     fit = Fit(settings, trained, feed, source, place, shelf, metrics, progress, start, stepped)
     saved, judged = fit.run(state)
     summary = Summary(directory, saved, judged.loss, judged.accuracy, source.yardstick)
-    # Their tensors are the data's, and not in the account.
-    del fit, feed, source
+    # Its tensors are the order's, and not in the account.
+    source.order.forget()
+    del fit, feed
     sizes = meter.beside(expected) if expected else None
     if place.leads:
         _conclude(summary, settings.training.steps, sizes, progress)

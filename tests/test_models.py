@@ -49,6 +49,17 @@ class Touchy(Net):
         nn.init.constant_(self.last.weight, 0.5)
 
 
+class Hungry(Net):
+    # Asks for more than any machine has, in the fourth step.
+    calls = 0
+
+    def forward(self, x, y):
+        self.calls += 1
+        if self.calls > 3:
+            torch.empty(2**46)
+        return super().forward(x, y)
+
+
 class Points:
     def __init__(self, count):
         numbers = torch.Generator().manual_seed(count)
@@ -184,6 +195,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
             }
             for wish in ("auto", "never")
         },
+        "monitored": {**net("Net"), "ds_config": {**ds(0), "csv_monitor": {"enabled": True}}},
+        "hungry": {**net("Hungry"), "checkpoint": {"every": 2}},
         "llama": {"model": LLAMA, "ds_config": ds(3), "optimizer": {"type": "AdamW", "params": {"lr": 0.01}}},
         **{f"{name}, whole": {**run, "checkpoint": {"every": 3, "keep_last": 0}} for name, run in PATHS.items()},
         **{
@@ -290,6 +303,32 @@ def test_a_transformers_model_learns_and_loads_where_it_came_from(trained: Train
     )
     assert said == [None]
     assert summary(trained[0] / "again")["held_out_loss"] == pytest.approx(summary(run)["held_out_loss"], rel=1e-3)
+
+
+def test_what_a_run_measured_is_in_its_directory_as_lines_and_as_a_picture(trained: Trained) -> None:
+    run = run_of(trained, "monitored")
+    line = json.loads((run / "metrics.jsonl").read_text().splitlines()[0])
+    assert {
+        "step",
+        "epoch",
+        "loss",
+        "lr",
+        "gradient_norm",
+        "loss_scale",
+        "samples",
+        "samples_per_second",
+    } <= line.keys()
+    assert line["memory_bytes"] > 0
+    assert (run / "loss.png").read_bytes().startswith(b"\x89PNG")
+    written = {path.name for path in (run / "monitor").rglob("*.csv")}
+    assert {"Train_Samples_train_loss.csv", "Train_Samples_lr.csv", "Held-out_loss.csv"} <= written
+
+
+def test_memory_that_runs_out_ends_with_what_to_change_and_the_last_checkpoint(trained: Trained) -> None:
+    said = trained[1]["hungry"] or ""
+    assert said.startswith("step 4: memory ran out: ")
+    assert "help: lower ds_config.train_micro_batch_size_per_gpu" in said
+    assert said.endswith("the last good checkpoint is " + str(trained[0] / "hungry" / "checkpoints" / "global_step2"))
 
 
 @pytest.mark.parametrize("name", PATHS)
