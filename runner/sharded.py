@@ -40,7 +40,7 @@ class _Init(deepspeed.zero.Init):
 
 #: What may be asked of a weight in shards; the shape it was constructed with is not among that.
 _HARMLESS = ("is_floating_point", "is_complex", "requires_grad_", "__hash__", "__repr__", "register_hook")
-_HARMFUL_FIELDS = ("data", "shape", "T", "mT", "H", "mH", "real", "imag")
+_HARMFUL_FIELDS = ("data", "shape", "ndim", "T", "mT", "H", "mH", "real", "imag")
 
 
 class _Watch(TorchFunctionMode):

@@ -174,7 +174,11 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
             "data": DIGITS,
             "ds_config": ds(2, micro=64),
             "optimizer": {"type": "AdamW", "params": {"lr": 3e-3}},
-            "training": {"steps": 300, "log_every": 100},
+            "scheduler": {
+                "type": "runner.schedules.cosine",
+                "params": {"total_num_steps": 250, "warmup_num_steps": 20},
+            },
+            "training": {"steps": 250, "log_every": 50},
         },
         "frozen": {
             "model": {**VIT, "freeze": ["patches.*", "positions"]},
