@@ -14,6 +14,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -26,6 +27,7 @@ from runner.data import Batch
 from runner.ds_config import block
 from runner.environment import Place
 from runner.errors import CannotStart, UsageError
+from runner.settings import DistributedSettings
 
 #: What DeepSpeed says at every start, whatever the run, and what nobody can act on. The filter must stand before
 #: the import, which says the first of them.
@@ -74,12 +76,21 @@ def refuse_unsupported_precision(ds_config: Mapping[str, Any]) -> None:
             raise CannotStart(f"{name} is enabled, and the accelerator here, {accelerator()}, lacks it; use {other}")
 
 
-def connect(place: Place) -> None:
-    """Join the processes of the run; a process that has joined already stays as it is."""
+def connect(place: Place, settings: DistributedSettings) -> None:
+    """Join the processes of the run; a process that has joined already stays as it is. Raises CannotStart."""
     # Before the first message between the processes: NCCL sends from the current device.
     _accelerator.set_device(int(os.environ["LOCAL_RANK"]))
-    with contextlib.redirect_stdout(io.StringIO()):
-        deepspeed.init_distributed()
+    timeout = timedelta(minutes=settings.timeout_minutes)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            deepspeed.init_distributed(dist_backend=settings.backend, auto_mpi_discovery=False, timeout=timeout)
+    except (RuntimeError, ValueError) as error:
+        where = f"{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
+        raise CannotStart(
+            f"the ranks cannot meet at {where}: {str(error).splitlines()[0]}\n"
+            f"  help: see that all of them are started and reach that address; distributed.backend, now "
+            f"{settings.backend or 'the usual one'}, must be one that torch has here"
+        ) from None
     distributed.barrier()
     _unlink_shared_buffer(place)
     lifeline.join(place.rank, place.world_size, share)

@@ -59,7 +59,7 @@ def run(settings: Settings, config: DeepSpeedConfig, text: Text | None, place: P
     source = _source(settings, text)
     engine.refuse_unsupported_precision(document)
     ops.load(document, progress.say)
-    engine.connect(place)
+    engine.connect(place, settings.distributed)
     claimed = run_dir.claim(settings) if place.leads else None
     locks = [claimed[1]] if claimed else []
     if claimed:

@@ -178,6 +178,16 @@ class SchedulerSettings(_Section):
         return self
 
 
+class DistributedSettings(_Section):
+    """How the ranks talk. `backend`: torch's name for it, such as nccl or gloo; none: the accelerator's usual one.
+
+    `timeout_minutes`: how long a rank waits for the others before it gives up.
+    """
+
+    backend: str | None = None
+    timeout_minutes: Annotated[float, Field(gt=0)] = 10.0
+
+
 class LaunchSettings(_Section):
     """How DeepSpeed's launcher is to start the ranks; the names are those of its options.
 
@@ -241,6 +251,7 @@ class Settings(_Section):
     run_dir: Path | None = None
     resume: str = "never"
     launch: LaunchSettings | None = None
+    distributed: DistributedSettings = DistributedSettings()
     presets: tuple[str, ...] = ()
     overrides: tuple[str, ...] = ()
 

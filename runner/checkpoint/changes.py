@@ -18,6 +18,7 @@ _OUTSIDE = (
     "resume",
     "checkpoint",
     "launch",
+    "distributed",
     "ds_config.tensorboard",
     "ds_config.csv_monitor",
     "ds_config.wandb",
