@@ -1,10 +1,11 @@
+# pyright: reportUnknownMemberType=false
 """From data to batches: which sample comes when depends on the seed and the position, and on nothing else."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
@@ -68,7 +69,7 @@ class DatasetOrder:
         epoch, index = divmod(position, len(self._dataset))
         if epoch != self._epoch:
             generator = torch.Generator().manual_seed(mix(self._seed, epoch))
-            self._items = torch.randperm(len(self._dataset), generator=generator).tolist()
+            self._items = cast("list[int]", torch.randperm(len(self._dataset), generator=generator).tolist())
             self._epoch = epoch
         return self._items[index]
 

@@ -39,7 +39,7 @@ warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distribu
 
 import deepspeed  # noqa: E402
 from deepspeed.accelerator import get_accelerator  # noqa: E402
-from deepspeed.runtime.zero.utils import is_zero_supported_optimizer  # noqa: E402
+from deepspeed.runtime.zero import utils as zero  # noqa: E402
 
 from runner.model.build import Objective, loss_in  # noqa: E402
 
@@ -156,8 +156,10 @@ class Engine:
 
         def tested(parameters: Any) -> Any:
             made = optimizer(parameters) if optimizer else None
-            zero = block(ds_config, "zero_optimization").get("stage", 0) > 0
-            if zero and not (ds_config.get("zero_allow_untested_optimizer") or is_zero_supported_optimizer(made)):
+            sharded = block(ds_config, "zero_optimization").get("stage", 0) > 0
+            if sharded and not (
+                ds_config.get("zero_allow_untested_optimizer") or zero.is_zero_supported_optimizer(made)
+            ):
                 raise UsageError(
                     f"error: optimizer: ZeRO was not tested with {type(made).__name__}, so DeepSpeed refuses it. If it "
                     f"updates each number from that number's own gradient and state alone, it is right all the same: "
@@ -284,12 +286,13 @@ class Engine:
             batch = self._cast(batch)
             output = self.deepspeed(**batch) if isinstance(batch, Mapping) else self.deepspeed(*batch)
             return loss_in(output), None, None
-        *inputs, target = batch.values() if isinstance(batch, Mapping) else batch
+        items = cast("Mapping[str, Any]", batch).values() if isinstance(batch, Mapping) else batch
+        *inputs, target = cast("list[Any]", list(items))
         output = self.deepspeed(*self._cast(inputs))
         # A loss summed up in 16 bits would be coarse.
         if isinstance(output, Tensor) and output.is_floating_point():
             output = output.float()
-        return self._objective(output, target), output, target
+        return self._objective(output, target), cast(Any, output), target
 
     def _moved(self, batch: Batch) -> Batch:
         return tree_map_only(Tensor, lambda tensor: tensor.to(self._device), batch)

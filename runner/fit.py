@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 from torch.optim.lr_scheduler import ReduceLROnPlateau
@@ -93,13 +93,12 @@ class Fit:
                 loss, signal = sums[0] / place.world_size, elected(sums[2 : 2 + len(SIGNALS)])
                 if last or signal or step % training.log_every == 0:
                     self._report(now, loss, lr, clock)
-                watched = bool(epochs) and isinstance(self.schedule, ReduceLROnPlateau)
-                if last or watched or (training.eval_every and step % training.eval_every == 0):
+                watches = isinstance(cast(object, self.schedule), ReduceLROnPlateau)
+                if last or (watches and epochs) or (training.eval_every and step % training.eval_every == 0):
                     judged = self._evaluate(step)
                     now = now.model_copy(update={"held_out_loss": judged.loss})
-                if self.schedule is not None:
-                    for _ in range(epochs):
-                        self.schedule.step(*[now.held_out_loss] if watched else [])
+                for _ in range(epochs if self.schedule is not None else 0):
+                    self.schedule.step(*[now.held_out_loss] if watches else [])
                 every = self.settings.checkpoint.every
                 if last or signal or sums[1] or (every and step % every == 0):
                     saved = self._save(now, guard)

@@ -4,8 +4,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -58,14 +58,14 @@ class _Watch(TorchFunctionMode):
 
 
 @contextmanager
-def construction(ds_config: Mapping[str, Any]) -> Iterator[None]:
+def construction(ds_config: Mapping[str, Any]) -> Generator[None]:
     """A context in which modules are sharded as soon as they are constructed. Raises Touched."""
     with _Init(ds_config), _Watch():
         yield
 
 
 @contextmanager
-def suspended() -> Iterator[None]:
+def suspended() -> Generator[None]:
     """Inside `construction`: construct as if it were not there; also of use outside, where it does nothing."""
     cast(Any, partition_parameters).shutdown_init_context()
     try:
@@ -75,7 +75,7 @@ def suspended() -> Iterator[None]:
 
 
 @contextmanager
-def gathered(module: nn.Module) -> Iterator[None]:
+def gathered(module: nn.Module) -> Generator[None]:
     """The module's own weights are whole inside, and what rank 0 makes of them stays."""
     with deepspeed.zero.GatheredParameters(list(module.parameters(recurse=False)), modifier_rank=0):
         yield
@@ -100,7 +100,11 @@ def _is_harmless(func: Callable[..., Any]) -> bool:
 
 def _caller() -> str:
     """The module and function that called torch."""
-    frame = sys._getframe(2)
+    frame = inspect.currentframe()
+    for _ in range(2):
+        frame = frame and frame.f_back
+    if frame is None:
+        return "something"
     while frame.f_back is not None and str(frame.f_globals.get("__name__")).startswith("torch."):
         frame = frame.f_back
     return f"{frame.f_globals.get('__name__')}.{frame.f_code.co_name}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
-from torch.utils.data import default_collate
+from torch.utils import data as torch_data
 
 from runner import dotted
 from runner.data import Batch, DatasetOrder, DatasetPool, Order, Pool, TrainingOrder, Windows, as_tokens
@@ -50,17 +50,21 @@ def of_datasets(settings: DatasetSettings, seed: int) -> Source:
     collate = dotted.find(settings.collate, "data.collate") if settings.collate else None
     train, held_out = _dataset(settings.train, "data.train"), _dataset(settings.held_out, "data.held_out")
     return Source(
-        order=DatasetOrder(train, seed, collate or default_collate),
-        held_out=DatasetPool(held_out, collate or default_collate),
+        order=DatasetOrder(train, seed, collate or _default_collate),
+        held_out=DatasetPool(held_out, collate or _default_collate),
         dataset=train,
         words=f"data: {settings.train.target}; {len(train):,} samples to train on, {len(held_out):,} held out",
         collate=collate,
     )
 
 
+def _default_collate(items: list[Any]) -> Batch:
+    return torch_data.default_collate(items)  # pyright: ignore[reportUnknownMemberType]
+
+
 def _dataset(call: Call, setting: str) -> Any:
     try:
-        made = cast(Any, dotted.bind(call.target, call.arguments, setting)())
+        made = dotted.bind(call.target, call.arguments, setting)()
     except OSError as error:
         raise CannotStart(f"{setting}: {call.target}: {error.filename or ''} {error.strerror or error}") from None
     if not (hasattr(made, "__len__") and hasattr(made, "__getitem__")):

@@ -46,7 +46,8 @@ def main() -> None:
     from runner.train import train
 
     # A CPU can do fp16, slowly, and says that it cannot.
-    get_accelerator().is_fp16_supported = lambda: True
+    accelerator: Any = get_accelerator()
+    accelerator.is_fp16_supported = lambda: True
     torch.set_num_threads(1)
     said: list[str | None] = []
     for values in json.load(sys.stdin):

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -45,7 +45,7 @@ def configuration(*, path: str | None = None, config: Mapping[str, Any] | None =
         if not (Path(path) / "config.json").is_file():
             raise CannotStart(f"model.path: {path} is not a directory that save_pretrained has written: no config.json")
         return AutoConfig.from_pretrained(path, local_files_only=True)
-    kind, rest = (config or {}).get("model_type"), {k: v for k, v in (config or {}).items() if k != "model_type"}
+    kind, rest = str((config or {}).get("model_type")), {k: v for k, v in (config or {}).items() if k != "model_type"}
     try:
         return AutoConfig.for_model(kind, **rest)
     except (ValueError, TypeError) as error:
@@ -58,7 +58,7 @@ def next_token(output: Any, targets: Tensor) -> Tensor:
 
 
 @contextmanager
-def _initialised_where_sharded() -> Iterator[None]:
+def _initialised_where_sharded() -> Generator[None]:
     """Have Transformers gather each module's weights before it gives them their first values.
 
     It goes over the modules by a method of its own, which `deepspeed.zero.Init` does not know.

@@ -21,9 +21,11 @@ class ViT(nn.Module):
         patches = (image_size // patch_size) ** 2
         self.patches = nn.Conv2d(1, width, patch_size, stride=patch_size)
         self.positions = nn.Parameter(torch.randn(patches, width))
-        layer = {"dim_feedforward": expansion * width, "dropout": 0.0, "activation": "gelu"}
         self.blocks = nn.ModuleList(
-            nn.TransformerEncoderLayer(width, heads, **layer, batch_first=True, norm_first=True) for _ in range(layers)
+            nn.TransformerEncoderLayer(
+                *(width, heads, expansion * width, 0.0), activation="gelu", batch_first=True, norm_first=True
+            )
+            for _ in range(layers)
         )
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, classes)
