@@ -41,7 +41,7 @@ import deepspeed  # noqa: E402
 from deepspeed.accelerator import get_accelerator  # noqa: E402
 from deepspeed.runtime.zero import utils as zero  # noqa: E402
 
-from runner.model.build import Objective, loss_in  # noqa: E402
+from runner.model.build import Objective, loss_in, refuse_unfit  # noqa: E402
 
 T = TypeVar("T")
 
@@ -177,6 +177,7 @@ class Engine:
             collate_fn=collate,
         )
         self._objective = objective
+        self._called = False
         kinds = {"bf16": torch.bfloat16, "fp16": torch.float16}
         enabled = [kind for name, kind in kinds.items() if block(ds_config, name).get("enabled")]
         self._kind = enabled[0] if enabled else torch.float32
@@ -284,15 +285,21 @@ class Engine:
         batch = self._moved(batch)
         if self._objective is None:
             batch = self._cast(batch)
-            output = self.deepspeed(**batch) if isinstance(batch, Mapping) else self.deepspeed(*batch)
+            output = self._call(**batch) if isinstance(batch, Mapping) else self._call(*batch)
             return loss_in(output), None, None
         items = cast("Mapping[str, Any]", batch).values() if isinstance(batch, Mapping) else batch
         *inputs, target = cast("list[Any]", list(items))
-        output = self.deepspeed(*self._cast(inputs))
+        output = self._call(*self._cast(inputs))
         # A loss summed up in 16 bits would be coarse.
         if isinstance(output, Tensor) and output.is_floating_point():
             output = output.float()
         return self._objective(output, target), cast(Any, output), target
+
+    def _call(self, *given: Any, **named: Any) -> Any:
+        if not self._called:
+            refuse_unfit(self.deepspeed.module, *given, **named)
+            self._called = True
+        return self.deepspeed(*given, **named)
 
     def _moved(self, batch: Batch) -> Batch:
         return tree_map_only(Tensor, lambda tensor: tensor.to(self._device), batch)

@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ def main() -> None:
             said.append(None)
         except (BrokenOff, CannotStart, Interrupted, UsageError) as error:
             said.append(str(error))
+        except Exception:
+            said.append(traceback.format_exc())
     disconnect()
     print("\n" + json.dumps(said))
 

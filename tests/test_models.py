@@ -135,7 +135,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "nothing frozen": (net("Net", freeze=["forst.*"]), "no parameter matches forst.*; there are scale, first.weight"),
     "all frozen": (net("Net", freeze=["*"]), "nothing is left to train"),
-    "no loss": ({"model": {**VIT, "loss": None}, "data": DIGITS}, "no loss in it; name what makes one"),
+    "no loss": (
+        {"model": {**VIT, "loss": None}, "data": DIGITS},
+        "Without model.loss it is called with all of the batch",
+    ),
     "no such model": ({"model": {"_target_": "own.Not"}, "data": POINTS}, "did you mean own.Net"),
     "no such size": ({"model": {**VIT, "patch_size": 3}, "data": DIGITS}, "image_size 8 must be a multiple"),
     "a stream": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, cast
@@ -52,6 +53,18 @@ def loss_in(output: Any) -> Tensor:
             f"name what makes one of the output and the batch's last item: model.loss=torch.nn.functional.cross_entropy"
         )
     return found.reshape(())
+
+
+def refuse_unfit(model: nn.Module, *given: Any, **named: Any) -> None:
+    """Raise UsageError if the model does not take what a batch has for it."""
+    try:
+        inspect.signature(model.forward).bind(*given, **named)
+    except TypeError as error:
+        kind = f"{type(model).__module__}.{type(model).__qualname__}"
+        raise UsageError(
+            f"error: model: {kind} cannot be called with what a batch has for it: {error}. Without model.loss it is "
+            f"called with all of the batch, with model.loss with all but the last item"
+        ) from None
 
 
 def freeze(model: nn.Module, patterns: tuple[str, ...]) -> tuple[int, int]:
