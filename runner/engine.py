@@ -288,7 +288,7 @@ class Engine:
             output = self._call(**batch) if isinstance(batch, Mapping) else self._call(*batch)
             return loss_in(output), None, None
         items = cast("Mapping[str, Any]", batch).values() if isinstance(batch, Mapping) else batch
-        *inputs, target = cast("list[Any]", list(items))
+        *inputs, target = list(items)
         output = self._call(*self._cast(inputs))
         # A loss summed up in 16 bits would be coarse.
         if isinstance(output, Tensor) and output.is_floating_point():

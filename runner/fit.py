@@ -97,8 +97,8 @@ class Fit:
                 if last or (watches and epochs) or (training.eval_every and step % training.eval_every == 0):
                     judged = self._evaluate(step)
                     now = now.model_copy(update={"held_out_loss": judged.loss})
-                for _ in range(epochs if self.schedule is not None else 0):
-                    self.schedule.step(*[now.held_out_loss] if watches else [])
+                for _ in range(epochs if self.schedule else 0):
+                    cast(Any, self.schedule).step(*[now.held_out_loss] if watches else [])
                 every = self.settings.checkpoint.every
                 if last or signal or sums[1] or (every and step % every == 0):
                     saved = self._save(now, guard)

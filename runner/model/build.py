@@ -41,11 +41,11 @@ def loss_in(output: Any) -> Tensor:
 
     Raises UsageError if there is none.
     """
-    found: Any = cast(object, output)
+    found: Any = output
     if isinstance(output, Mapping):
         found = cast("Mapping[str, Any]", output).get("loss")
     elif not isinstance(output, Tensor):
-        found = getattr(found, "loss", None)
+        found = getattr(cast(object, output), "loss", None)
     if not isinstance(found, Tensor) or found.numel() != 1:
         shape = f", of shape {list(found.shape)}" if isinstance(found, Tensor) else ""
         raise UsageError(
