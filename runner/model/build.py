@@ -47,9 +47,10 @@ def loss_in(output: Any) -> Tensor:
     elif not isinstance(output, Tensor):
         found = getattr(cast(object, output), "loss", None)
     if not isinstance(found, Tensor) or found.numel() != 1:
+        kind = type(cast(object, output)).__name__
         shape = f", of shape {list(found.shape)}" if isinstance(found, Tensor) else ""
         raise UsageError(
-            f"error: model: called with a whole batch it gives a {type(output).__name__}{shape}, and no loss in it; "
+            f"error: model: called with a whole batch it gives a {kind}{shape}, and no loss in it; "
             f"name what makes one of the output and the batch's last item: model.loss=torch.nn.functional.cross_entropy"
         )
     return found.reshape(())
