@@ -143,6 +143,7 @@ class Fit:
             **{f"{unit}_per_second": rate},
             memory_bytes=memory,
         )
+        engine.tell_monitors("Train/loss", loss)
         steps = self.settings.training.steps
         left = duration(clock.seconds / (now.step - self.start.step) * (steps - now.step))
         parts = [f"step {now.step}/{steps}", f"epoch {now.epoch}", f"loss {loss:.3f}", f"lr {lr:.2e}"]

@@ -21,7 +21,7 @@ def plot(metrics: Path, output: Path) -> bool:
     except ImportError:
         return False
     lines: list[dict[str, Any]] = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
-    figure = figures.Figure(figsize=(9, 5), layout="constrained")
+    figure = figures.Figure(figsize=(9, 5))
     losses, rates = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     for axes, name, style in ((losses, "loss", "-"), (losses, "held_out_loss", "o-"), (rates, "lr", "-")):
         points = [(line["step"], line[name]) for line in lines if line.get(name) is not None]

@@ -329,7 +329,7 @@ def test_what_a_run_measured_is_in_its_directory_as_lines_and_as_a_picture(train
     assert line["memory_bytes"] > 0
     assert (run / "loss.png").read_bytes().startswith(b"\x89PNG")
     written = {path.name for path in (run / "monitor").rglob("*.csv")}
-    assert {"Train_Samples_lr.csv", "Held-out_loss.csv"} <= written
+    assert {"Train_loss.csv", "Train_Samples_lr.csv", "Held-out_loss.csv"} <= written
 
 
 def test_memory_that_runs_out_ends_with_what_to_change_and_the_last_checkpoint(trained: Trained) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,7 @@ def asked_for(ds_config: dict[str, Any]) -> dict[str, Any]:
 
 
 @contextmanager
-def readable(found: Found, directory: Path, place: Place) -> Iterator[Path]:
+def readable(found: Found, directory: Path, place: Place) -> Generator[Path]:
     """The checkpoint as this many ranks can load it: as it is, or converted, for a while, below `directory`.
 
     All ranks must enter it together. Raises CannotStart, on all of them, with DeepSpeed's reason for not converting.
