@@ -67,7 +67,8 @@ def own_text(tmp_path: Path) -> Path:
 
 
 def test_one_process_trains_under_zero3_offload(tmp_path: Path) -> None:
-    done = start(tmp_path, "runner", "+preset=zero3_offload", *SMALL, "training.steps=30", "training.eval_every=20")
+    run = ["+preset=zero3_offload", *SMALL, "training.steps=30", "model.zero_init=always"]
+    done = start(tmp_path, "runner", *run, "training.eval_every=20")
     assert done.returncode == 0, done.stderr
     directory = only_run(tmp_path)
     assert directory.name.endswith("_zero3_offload")

@@ -104,14 +104,21 @@ def _resident(
     width, trained = settings.model_bytes, sum(sizes)
     compact = settings.gradient_bytes == 4 and width == 2
     own = settings.gradient_bytes * part if compact else width * touched(sizes, part, ranks, rank)
-    if settings.stage == 1 and not (settings.overlap and settings.accumulation_steps == 1):
+    once = settings.stage == 2 and not settings.overlap and settings.accumulation_steps == 1 and not compact
+    if once and settings.zero.contiguous_gradients and trained <= settings.reduce_bucket:
+        # All gradients go into one bucket, and the rank's own are taken out of it when the copy to send is gone.
+        taken = max(own, width * model.largest_trainable) - _sent(settings, trained, width, ranks)
+        yield Item("gradients", "accelerator", max(0, taken), ("backward",), f"{_ZERO}:2205")
+        yield Item("gradients", "accelerator", own, ("norm",), f"{_ZERO}:2184")
+    elif settings.stage == 1 and not (settings.overlap and settings.accumulation_steps == 1):
         whole = (4 if compact else width) * trained
         yield Item("gradients", "accelerator", whole, ("backward",), f"{_ZERO}:1234")
+        yield Item("gradients", "accelerator", own, ("backward", "norm"), f"{_ZERO}:2184")
     else:
         yield Item("temporaries", "accelerator", width * model.largest_trainable, ("backward",), f"{_ZERO}:1443")
         if settings.accumulation_steps > 1 and not compact:
             yield Item("gradients", "accelerator", own, ("backward",), f"{_ZERO}:1038")
-    yield Item("gradients", "accelerator", own, ("backward", "norm"), f"{_ZERO}:2184")
+        yield Item("gradients", "accelerator", own, ("backward", "norm"), f"{_ZERO}:2184")
     yield from _buckets(settings, trained, width, ranks)
     yield Item("temporaries", "accelerator", 8 * model.largest_trainable, ("norm",), f"{_ZERO}:2684")
     yield Item("gradients", "accelerator", own, ("step",), f"{_ZERO}:3103")
@@ -160,12 +167,18 @@ def _buckets(settings: Settings, trained: int, width: int, ranks: int) -> Iterat
     if settings.zero.contiguous_gradients:
         size = settings.reduce_bucket * width * count
         yield Item("communication buckets", "accelerator", size, ("backward",), f"{_ZERO}:3256")
+    yield Item(
+        "communication buckets", "accelerator", _sent(settings, trained, width, ranks), ("backward",), f"{_ZERO}:1690"
+    )
+
+
+def _sent(settings: Settings, trained: int, width: int, ranks: int) -> int:
+    """Bytes of the copy of a bucket that is sent, in the type that is sent."""
     # At stage 1 all gradients are there before the first is sent, and those that were sent make room.
-    if ranks > 1 and not (settings.stage == 1 and not settings.overlap):
-        copy = min(settings.reduce_bucket, trained) * width
-        if settings.communication_bytes != width:
-            copy += min(settings.reduce_bucket, trained) * settings.communication_bytes
-        yield Item("communication buckets", "accelerator", copy, ("backward",), f"{_ZERO}:1690")
+    if ranks == 1 or (settings.stage == 1 and not settings.overlap):
+        return 0
+    other = settings.communication_bytes if settings.communication_bytes != width else 0
+    return min(settings.reduce_bucket, trained) * (width + other)
 
 
 def touched(sizes: Sequence[int], part: int, ranks: int, rank: int | None) -> int:
