@@ -32,10 +32,11 @@ MODEL = {"layers": 4, "width": 192, "heads": 6}
 
 
 class Text(Windows):
-    """The samples: 128 bytes each, and what follows them."""
+    """The samples: 128 bytes each, and what follows them; `held_out`: a few, for the evaluation at the end."""
 
-    def __init__(self) -> None:
-        super().__init__(as_tokens(read(DataSettings(sequence_length=128)).train), 128)
+    def __init__(self, *, held_out: bool = False) -> None:
+        tokens = as_tokens(read(DataSettings(sequence_length=128)).train)
+        super().__init__(tokens[: 8 * 128 + 1] if held_out else tokens, 128)
 
 
 class ByHand:
@@ -114,7 +115,11 @@ def main() -> int:
             settings.read(
                 {
                     "model": MODEL,
-                    "data": {"train": data, "held_out": data, "collate": "benchmarks.overhead.collate"},
+                    "data": {
+                        "train": data,
+                        "held_out": {**data, "held_out": True},
+                        "collate": "benchmarks.overhead.collate",
+                    },
                     "training": {"steps": WARM_UP + arguments.pairs + 1, "log_every": 1},
                     "optimizer": {"type": "AdamW", "params": {"lr": 0.005}},
                     "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 3, "warmup_max_lr": 0.005}},
