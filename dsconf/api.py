@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dsconf.check import build, check, check_values
@@ -72,7 +71,7 @@ def validate(
     context = _context(world_size, reader, training_args, job, optimizer)
     if isinstance(source, Mapping):
         if not isinstance(source, dict):
-            context = replace(context, container=type(source).__name__)
+            context = context._replace(container=type(source).__name__)
         return check_values(source, context)
     return check(read_file(source), context).diagnostics
 
@@ -86,5 +85,5 @@ def _context(
 ) -> Context:
     known = Context(world_size=world_size, reader=reader, optimizer=optimizer, **check_facts(job or {}))
     if training_args is None or isinstance(training_args, Mapping):
-        return replace(known, training_args=training_args)
+        return known._replace(training_args=training_args)
     return known.with_training_args(read_training_args(training_args))

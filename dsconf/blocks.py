@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import operator
+import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 if TYPE_CHECKING:
     from pydantic_core import SchemaValidator
@@ -31,8 +31,7 @@ ROOT = "DeepSpeedConfig"
 FILE = "blocks.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Retired:
+class Retired(NamedTuple):
     """A key that a block once had, and what became of it.
 
     `status`: `removed` (DeepSpeed refuses it), `deprecated` (it still works, with a warning), `renamed` (it
@@ -109,6 +108,7 @@ class BlockType:
         self.folded: bool = record.get("folded", False)
         self.pydantic_1: bool = record.get("pydantic_1", False)
         self.keys = {key: Key(item) for key, item in record["keys"].items()}
+        self.defaults = {name: key.default for name, key in self.keys.items()}
         self.retired = tuple(_retired(item) for item in record.get("retired", ()))
 
 
@@ -122,9 +122,8 @@ def _retired(record: Mapping[str, Any]) -> Retired:
 
 @cache
 def _table() -> Mapping[str, Any]:
-    from pathlib import Path as File
-
-    return json.loads((File(__file__).parent / FILE).read_bytes())
+    with open(os.path.join(os.path.dirname(__file__), FILE), "rb") as file:
+        return json.load(file)
 
 
 @cache

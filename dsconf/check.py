@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar, cast
 
 from dsconf.bind import bind
 from dsconf.blocks import ROOT, BlockType, block_type, home
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 
 SomeBlock = TypeVar("SomeBlock", bound="Block")
 
+#: Which rules to run: all, those about a text that cannot be read, or those that need one block only.
+Choice = Literal["all", "text", "block"]
+
 _ORDER = {"error": 0, "warning": 1, "info": 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What was found in one document, in its order."""
 
     document: Document
@@ -46,10 +48,10 @@ def check(document: Document, context: Context | None = None) -> Report:
     """Validate a document that was read from text."""
     context = context or Context()
     bound = bind(document, _older(context))
-    rules = RULES if document.root is not None else (unreadable,)
+    rules: Choice = "all" if document.root is not None else "text"
     if len(context.deepspeed) == 1:
         return Report(document, _run(rules, bound, context), bound)
-    each = [replace(context, deepspeed=(item,)) for item in context.deepspeed]
+    each = [context._replace(deepspeed=(item,)) for item in context.deepspeed]
     judged = [(item.release, _run(rules, bind(document, _older(item)), item)) for item in each]
     return Report(document, _over_releases(judged), bound)
 
@@ -62,7 +64,7 @@ def _older(context: Context) -> str | None:
 def check_values(values: Mapping[str, Any], context: Context | None = None) -> tuple[Diagnostic, ...]:
     """Validate a configuration that is a dict, as a whole; the diagnostics have no places."""
     bound = bind(_document(_plain_values(values)))
-    return _run(RULES, bound, context or Context())
+    return _run("all", bound, context or Context())
 
 
 def build(cls: type[SomeBlock], values: Mapping[str, Any], context: Context | None = None) -> SomeBlock:
@@ -87,10 +89,10 @@ def _document(values: dict[str, Any]) -> Document:
 def _check_block(name: str, values: dict[str, Any], context: Context) -> tuple[tuple[Diagnostic, ...], Values]:
     if name == ROOT:
         bound = bind(_document(values))
-        return _run(RULES, bound, context), bound.block
+        return _run("all", bound, context), bound.block
     path, around = _at_home(block_type(name), values)
     bound = bind(_document(around))
-    diagnostics = _run([rule for rule in RULES if rule.block], bound, context)
+    diagnostics = _run("block", bound, context)
     block: Any = bound.block
     for part in path:
         block = getattr(block, str(part)) if isinstance(block, Values) else block[part]
@@ -129,27 +131,36 @@ def _unbuilt(value: Any) -> Any:
     return value
 
 
-def _run(rules: Iterable[Rule], bound: Bound, context: Context) -> tuple[Diagnostic, ...]:
+@cache
+def _rules(choice: Choice, release: str) -> tuple[tuple[Rule, ...], tuple[Rule, ...]]:
+    """The rules that hold for a release: those that mute others, and the others."""
+    chosen = [unreadable] if choice == "text" else [rule for rule in RULES if choice == "all" or rule.block]
+    held = [rule for rule in chosen if rule.holds_for(release)]
+    return tuple(rule for rule in held if rule.mutes), tuple(rule for rule in held if not rule.mutes)
+
+
+def _run(choice: Choice, bound: Bound, context: Context) -> tuple[Diagnostic, ...]:
     """Every finding as a diagnostic with its place, in the order of the document.
 
     A general rule is silent at a path about which a more special one has spoken; every rule is silent about what
     nothing reads.
     """
-    rules = tuple(rules)
+    muting, others = _rules(choice, context.release)
     profile = PROFILES.get(context.reader)
     if profile:
         # What the reader adds is as unknown as what it fills in.
         bound.broken.update(item.path for item in profile.keys if item.adds and not bound.given(*item.path))
-    found = [(rule, finding) for rule in rules if rule.mutes for finding in findings_of(rule, bound, context)]
+    found = [(rule, finding) for rule in muting for finding in findings_of(rule, bound, context)]
     unread = [finding.path for _, finding in found]
     read = bound.without(unread) if unread else bound
     found += [
         (rule, finding)
-        for rule in rules
-        if not rule.mutes
+        for rule in others
         for finding in findings_of(rule, read, context)
         if not within(finding.path, unread)
     ]
+    if not found:
+        return ()
     spoken: dict[Path, int] = {}
     for rule, finding in found:
         for path in (finding.path, *finding.covers):
@@ -172,7 +183,7 @@ def _over_releases(judged: Sequence[tuple[str, tuple[Diagnostic, ...]]]) -> tupl
     for held in found.values():
         releases, item = [release for release, _ in held], held[-1][1]
         if len(held) < len(judged):
-            item = replace(item, message=f"{item.message} (DeepSpeed {_spans(releases, [each for each, _ in judged])})")
+            item = item._replace(message=f"{item.message} (DeepSpeed {_spans(releases, [each for each, _ in judged])})")
         merged.append(item)
     return _in_order(merged)
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from dsconf.source import Position
 
@@ -24,8 +23,7 @@ Phase = Literal["parse", "initialize", "step", "save", "load"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     """One JSON Patch operation (RFC 6902) on paths.
 
     `add` and `replace` carry a value, `move` the path that the value comes from.
@@ -37,8 +35,7 @@ class Edit:
     source: Path = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Fix:
+class Fix(NamedTuple):
     """Edits that remove the problem. Safe: DeepSpeed then does what it did, or what was plainly meant."""
 
     message: str
@@ -46,8 +43,7 @@ class Fix:
     safe: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Related:
+class Related(NamedTuple):
     """Another place that takes part in the problem."""
 
     path: Path
@@ -56,8 +52,7 @@ class Related:
     end_location: Position | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One problem of one file.
 
     `path` leads to the key; `location` and `end_location` enclose the token that is wrong (None when the

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from dsconf.diagnostic import Path
 from dsconf.source import Document, Node, find
@@ -18,20 +17,15 @@ if TYPE_CHECKING:
 class Values:
     """A block as far as it could be bound: the values that were given, and the defaults of its type for the others."""
 
-    __slots__ = ("block_type", "given", "model_fields_set")
-
     def __init__(self, block_type: BlockType, given: Mapping[str, Any]) -> None:
+        self.__dict__ = {**block_type.defaults, **given}
         self.block_type = block_type
         self.given = given
         self.model_fields_set = set(given)
 
-    def __getattr__(self, name: str) -> Any:
-        if name in self.given:
-            return self.given[name]
-        key = self.block_type.keys.get(name)
-        if key is None:
-            raise AttributeError(f"{self.block_type.name} has no key {name!r}")
-        return key.default
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any: ...
 
     @property
     def zero_stage(self) -> int:
@@ -44,104 +38,109 @@ def type_of(block: Block) -> BlockType:
     return cast("Values", cast(object, block)).block_type
 
 
-# Nothing compares facts or prints them, and each method that is not written for a class shortens every start.
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Fact:
-    """Something about the key at `path`, in a block of type `block`."""
+# Each is about the key at `path`, in a block of type `block`.
+
+
+class Unknown(NamedTuple):
+    """A key that no type of this block has."""
+
+    path: Path
+    block: BlockType
+    auto: bool = False
+
+
+class Misfit(NamedTuple):
+    """A key that this type of the block does not have, and `siblings` do."""
+
+    path: Path
+    block: BlockType
+    siblings: tuple[BlockType, ...] = ()
+    value: Any = None
+
+
+class Old(NamedTuple):
+    """A key that a block once had. `clash`: its successor is there as well."""
+
+    path: Path
+    block: BlockType
+    retired: Retired
+    clash: bool = False
+    value: Any = None
+
+
+class OldForm(NamedTuple):
+    """`zero_optimization: true` or `false`, from before there were stages."""
+
+    path: Path
+    block: BlockType
+    value: bool = False
+
+
+class Auto(NamedTuple):
+    """The string "auto" where DeepSpeed itself gives it no meaning."""
 
     path: Path
     block: BlockType
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Unknown(Fact):
-    """A key that no type of this block has."""
-
-    auto: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Misfit(Fact):
-    """A key that this type of the block does not have, and `siblings` do."""
-
-    siblings: tuple[BlockType, ...] = ()
-    value: Any = None
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Old(Fact):
-    """A key that a block once had. `clash`: its successor is there as well."""
-
-    retired: Retired = field(kw_only=True)
-    clash: bool = False
-    value: Any = None
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class OldForm(Fact):
-    """`zero_optimization: true` or `false`, from before there were stages."""
-
-    value: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Auto(Fact):
-    """The string "auto" where DeepSpeed itself gives it no meaning."""
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Coercion(Fact):
+class Coercion(NamedTuple):
     """A value that DeepSpeed takes for another one."""
 
+    path: Path
+    block: BlockType
     value: Any = None
     becomes: Any = None
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Mismatch(Fact):
+class Mismatch(NamedTuple):
     """A value that does not fit its key. `kind` tells how; `expected` says what would."""
 
+    path: Path
+    block: BlockType
     kind: Literal["type", "range", "choice"] = "type"
     expected: str = ""
     value: Any = None
     choices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Missing(Fact):
+class Missing(NamedTuple):
     """A required key that is absent; `path` includes it."""
 
+    path: Path
+    block: BlockType
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class UnknownTag(Fact):
+
+class UnknownTag(NamedTuple):
     """A `stage`, `device` or `type` that no type of the block has."""
 
+    path: Path
+    block: BlockType
     value: Any = None
     choices: tuple[Any, ...] = ()
 
 
-AnyFact = TypeVar("AnyFact", bound=Fact)
+#: What binding may find.
+Fact: TypeAlias = "Unknown | Misfit | Old | OldForm | Auto | Coercion | Mismatch | Missing | UnknownTag"
+
+AnyFact = TypeVar("AnyFact", bound="Fact")
 
 
 _TRUE = ("true", "t", "yes", "y", "on", "1")
 
 
-@dataclass(slots=True)
 class Bound:
     """A configuration, as far as it could be typed, and the facts about the rest."""
 
-    document: Document
-    block: Values
-    facts: list[Fact]
-    broken: set[Path]
-    #: Everything that something broken lies in, for as many broken places as were counted.
-    _around: set[Path] = field(default_factory=set["Path"], repr=False)
-    _counted: int = field(default=0, repr=False)
-
-    @property
-    def config(self) -> DeepSpeedConfig:
-        """The configuration, as far as it could be typed."""
-        return cast("DeepSpeedConfig", cast(object, self.block))
+    def __init__(self, document: Document, block: Values, facts: list[Fact], broken: set[Path]) -> None:
+        self.document = document
+        self.block = block
+        #: The configuration, as far as it could be typed.
+        self.config = cast("DeepSpeedConfig", cast(object, block))
+        self.facts = facts
+        self.broken = broken
+        # Everything that something broken lies in, for as many broken places as were counted.
+        self._around: set[Path] = set()
+        self._counted = 0
 
     def of(self, kind: type[AnyFact]) -> Iterator[AnyFact]:
         """The facts of one kind, in the order of the text."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dsconf.check import check
 from dsconf.diagnostic import Diagnostic, Path
@@ -104,6 +104,6 @@ def unified_diff(before: Document, after: Document) -> str:
             before.text.splitlines(keepends=True),
             after.text.splitlines(keepends=True),
             before.filename,
-            replace(after, filename=before.filename).filename,
+            before.filename,
         )
     )

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain, islice
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsconf.check import check
@@ -15,6 +14,8 @@ from dsconf.rules.rule import Context
 from dsconf.source import Document, read_file
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dsconf.diagnostic import Diagnostic
 
     Checked = tuple[Document, Sequence[Diagnostic]] | str
@@ -25,7 +26,7 @@ _FEW = 200
 _CHUNK = 32
 
 
-def check_files(paths: Iterable[Path], context: Context) -> Iterator[Checked]:
+def check_files(paths: Iterable[str | Path], context: Context) -> Iterator[Checked]:
     """Each file with what was found in it, or a line that says why it could not be read, in the order of the paths."""
     paths = iter(paths)
     first = list(islice(paths, _FEW + 1))
@@ -39,7 +40,7 @@ def check_files(paths: Iterable[Path], context: Context) -> Iterator[Checked]:
         yield from pool.imap(one, every, _CHUNK)
 
 
-def _check_file(path: Path, context: Context) -> Checked:
+def _check_file(path: str | Path, context: Context) -> Checked:
     try:
         document = read_file(path)
     except OSError as error:

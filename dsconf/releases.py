@@ -9,11 +9,10 @@ that is not the same in all of them, from which release on it is what. `keys`: w
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
-from pathlib import Path as File
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from dsconf.diagnostic import Path
 
@@ -29,16 +28,14 @@ class ReleaseError(ValueError):
     """A text that names no release; the text is for people."""
 
 
-@dataclass(frozen=True, slots=True)
-class Later:
+class Later(NamedTuple):
     """A key that comes with release `since`; `effect`: what an older one does with it."""
 
     since: str
     effect: Literal["ignored", "refused"]
 
 
-@dataclass(frozen=True, slots=True)
-class Default:
+class Default(NamedTuple):
     """A default that changed: of the key at `path`, for `params` only in those of the type `of`."""
 
     path: Path
@@ -57,7 +54,8 @@ def number(release: str) -> tuple[int, ...]:
 
 @cache
 def _data() -> Mapping[str, Any]:
-    return json.loads((File(__file__).parent / FILE).read_bytes())
+    with open(os.path.join(os.path.dirname(__file__), FILE), "rb") as file:
+        return json.load(file)
 
 
 def releases() -> tuple[str, ...]:

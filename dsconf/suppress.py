@@ -14,29 +14,27 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import date
-from fnmatch import fnmatchcase
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from dsconf.diagnostic import Diagnostic
 from dsconf.source import Document
 
+if TYPE_CHECKING:
+    from datetime import date
+
 _NAMES = ("dsconf.toml", "pyproject.toml")
-_COMMENT = re.compile(r"(?:#|//|/\*)\s*dsconf:\s*ignore\s+([\w-]+(?:\s*,\s*[\w-]+)*)")
-_ALONE = re.compile(r"\s*(?:#|//|/\*)")
-_KEYS = {"rule": str, "files": str, "pointer": str, "reason": str, "until": date}
+_COMMENT = r"(?:#|//|/\*)\s*dsconf:\s*ignore\s+([\w-]+(?:\s*,\s*[\w-]+)*)"
+_ALONE = r"\s*(?:#|//|/\*)"
 
 
 class SuppressError(ValueError):
     """A decision that cannot be understood; the text is for people."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suppression:
+class Suppression(NamedTuple):
     """One decision: a rule, where it is not to speak (a pattern of files, a JSON Pointer), why, and until when."""
 
     rule: str
@@ -47,7 +45,9 @@ class Suppression:
 
     def about(self, filename: str) -> bool:
         """Whether it speaks about a file."""
-        name = Path(filename).as_posix()
+        from fnmatch import fnmatchcase
+
+        name = filename.replace(os.sep, "/")
         return fnmatchcase(name, self.files) or fnmatchcase(name, f"*/{self.files}")
 
     def covers(self, item: Diagnostic) -> bool:
@@ -56,17 +56,24 @@ class Suppression:
         return self.about(item.filename) and _names(self.rule, item) and (not self.pointer or inside)
 
 
-@dataclass(slots=True)
 class Suppressions:
     """All decisions; `keep` applies them and remembers which were of use."""
 
-    select: tuple[str, ...] = ()
-    ignore: tuple[str, ...] = ()
-    entries: tuple[Suppression, ...] = ()
-    source: str = ""
-    today: date = field(default_factory=date.today)
-    _used: set[Suppression] = field(default_factory=set[Suppression])
-    _asked: set[Suppression] = field(default_factory=set[Suppression])
+    def __init__(
+        self,
+        select: tuple[str, ...] = (),
+        ignore: tuple[str, ...] = (),
+        entries: tuple[Suppression, ...] = (),
+        source: str = "",
+        today: date | None = None,
+    ) -> None:
+        self.select = select
+        self.ignore = ignore
+        self.entries = entries
+        self.source = source
+        self._today = today
+        self._used: set[Suppression] = set()
+        self._asked: set[Suppression] = set()
 
     def keep(self, document: Document, diagnostics: Sequence[Diagnostic]) -> tuple[Diagnostic, ...]:
         """The findings about which something is to be said."""
@@ -77,7 +84,7 @@ class Suppressions:
         """The decisions that are past their date or silenced nothing in the files that they speak about."""
         found: list[str] = []
         for entry in self.entries:
-            if entry.until and entry.until < self.today:
+            if self._is_over(entry):
                 found.append(f"{self.source}: the suppression of {entry.rule} ended on {entry.until}: {entry.reason}")
             elif entry in self._asked and entry not in self._used:
                 found.append(f"{self.source}: the suppression of {entry.rule} silences nothing any more; remove it")
@@ -88,11 +95,14 @@ class Suppressions:
             return True
         if any(_names(word, item) for word in self.ignore) or _by_comment(document, item):
             return True
-        held = [
-            entry for entry in self.entries if entry.covers(item) and not (entry.until and entry.until < self.today)
-        ]
+        held = [entry for entry in self.entries if entry.covers(item) and not self._is_over(entry)]
         self._used.update(held)
         return bool(held)
+
+    def _is_over(self, entry: Suppression) -> bool:
+        from datetime import date
+
+        return entry.until is not None and entry.until < (self._today or date.today())
 
 
 def _names(word: str, item: Diagnostic) -> bool:
@@ -104,21 +114,21 @@ def _by_comment(document: Document, item: Diagnostic) -> bool:
     if item.location is None or not any(each.kind == "comment" for each in document.extensions):
         return False
     above = document.line(item.location.line - 1)
-    lines = [document.line(item.location.line), above if _ALONE.match(above) else ""]
+    lines = [document.line(item.location.line), above if re.match(_ALONE, above) else ""]
     words = [
-        word for line in lines if (found := _COMMENT.search(line)) for word in re.split(r"\s*,\s*", found.group(1))
+        word for line in lines if (found := re.search(_COMMENT, line)) for word in re.split(r"\s*,\s*", found.group(1))
     ]
     return any(_names(word, item) for word in words)
 
 
-def suppressions(select: Sequence[str] = (), ignore: Sequence[str] = (), start: Path | None = None) -> Suppressions:
+def suppressions(select: Sequence[str] = (), ignore: Sequence[str] = (), start: str | None = None) -> Suppressions:
     """What is decided by options, and by the nearest configuration file.
 
     Raises:
         SuppressError: a rule does not exist, or the file cannot be understood.
         OSError: the file cannot be read.
     """
-    path, table = _nearest((start or Path.cwd()).resolve())
+    path, table = _nearest(os.path.realpath(start or os.getcwd()))
     unknown = sorted(set(table) - {"select", "ignore", "suppress"})
     if unknown:
         raise SuppressError(f"{path}: unknown key {unknown[0]!r}; there are select, ignore and suppress")
@@ -129,29 +139,34 @@ def suppressions(select: Sequence[str] = (), ignore: Sequence[str] = (), start: 
     return Suppressions(tuple(chosen), tuple(left), entries, path)
 
 
-def _nearest(start: Path) -> tuple[str, Mapping[str, Any]]:
-    for folder in (start, *start.parents):
+def _nearest(folder: str) -> tuple[str, Mapping[str, Any]]:
+    inside = ""
+    while folder != inside:
         for name in _NAMES:
-            path = folder / name
-            if path.is_file():
-                table = _read(path)
-                if name == "pyproject.toml":
-                    table = table.get("tool", {}).get("dsconf")
-                if table is not None:
-                    return str(path), cast("Mapping[str, Any]", table)
+            path = os.path.join(folder, name)
+            if os.path.isfile(path) and (table := _read(path)) is not None:
+                return path, table
+        folder, inside = os.path.dirname(folder), folder
     return "", {}
 
 
-def _read(path: Path) -> Any:
+def _read(path: str) -> Mapping[str, Any] | None:
+    """What a file decides; None where it is a project's and says nothing about us."""
     import sys
     from importlib import import_module
 
-    # Python has the reader from 3.11 on; before, the package that it was made from does.
-    tomllib: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    shared = os.path.basename(path) == "pyproject.toml"
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        if shared and "dsconf" not in text:
+            return None
+        # Python has the reader from 3.11 on; before, the package that it was made from does.
+        tomllib: Any = import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
+        table = tomllib.loads(text)
     except ValueError as error:
         raise SuppressError(f"{path}: {error}") from None
+    return table.get("tool", {}).get("dsconf") if shared else table
 
 
 def _list(table: Mapping[str, Any], key: str, path: str) -> list[Any]:
@@ -168,10 +183,13 @@ def _words(table: Mapping[str, Any], key: str, path: str) -> list[str]:
 def _entry(record: Any, path: str) -> Suppression:
     if not isinstance(record, dict):
         raise SuppressError(f"{path}: an entry of `suppress` is a table with rule and reason")
+    from datetime import date
+
+    types = {"rule": str, "files": str, "pointer": str, "reason": str, "until": date}
     given = cast("dict[str, Any]", record)
     for key, value in given.items():
-        if key not in _KEYS or not isinstance(value, _KEYS[key]):
-            raise SuppressError(f"{path}: `{key}` in `suppress` does not fit; there are {', '.join(_KEYS)}")
+        if key not in types or not isinstance(value, types[key]):
+            raise SuppressError(f"{path}: `{key}` in `suppress` does not fit; there are {', '.join(types)}")
     if not given.get("rule") or not given.get("reason"):
         raise SuppressError(f"{path}: an entry of `suppress` needs a rule and a reason")
     return Suppression(**given)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from typing import TypeVar
 
 from dsconf.source import Array, Document, Node, Object, read_text
@@ -48,16 +47,16 @@ def _json(text: str, name: str) -> Document:
     document = read_text(text, name)
     if document.root is None and values:
         raise TrainingArgsError(f"{name}: {document.faults[0].message}")
-    return replace(document, root=_exactly(document.root) if document.root else Object((), None), faults=())
+    return document.with_root(_exactly(document.root) if document.root else Object((), None))
 
 
 def _exactly(node: SomeNode) -> SomeNode:
     """Numbers as JSON has them: Hjson takes 2.0 for a whole number."""
     if isinstance(node, Object):
-        return replace(node, members=tuple(replace(item, value=_exactly(item.value)) for item in node.members))
+        return node._replace(members=tuple(item._replace(value=_exactly(item.value)) for item in node.members))
     if isinstance(node, Array):
-        return replace(node, items=tuple(map(_exactly, node.items)))
-    return replace(node, value=json.loads(node.text))
+        return node._replace(items=tuple(map(_exactly, node.items)))
+    return node._replace(value=json.loads(node.text))
 
 
 def _yaml(text: str, name: str) -> Document:

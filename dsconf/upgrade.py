@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, cast
 
 from dsconf.bind import bind
@@ -56,7 +56,7 @@ def upgrade(document: Document, target: str, source: str | None = None, context:
 
     Without `source` no default is written down, since nobody knows what the file relied on.
     """
-    context = replace(context or Context(), deepspeed=(target,))
+    context = (context or Context())._replace(deepspeed=(target,))
     changes: list[Change] = []
     for step in _STEPS:
         if document.root is None:

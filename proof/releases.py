@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path as File
 from typing import Literal
 
@@ -118,7 +118,7 @@ def examples(release: str, engine: Engine, codes: Sequence[str] | None = None) -
             text = _ADAM.sub(r'\1"torch_adam": true, ', rule.example(which))
             if _COMPILED.search(text):
                 continue
-            context = replace(rule.context_of(which), deepspeed=(release,))
+            context = rule.context_of(which)._replace(deepspeed=(release,))
             report = check(read_text(text, "ds_config.json"), context)
             refused = tuple(item for item in report.diagnostics if item.effect in ("refused", "hangs"))
             yield Ran(rule, which, run_example(rule, text, engine, which), refused)

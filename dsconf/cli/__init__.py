@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import sys
 
 from dsconf import __version__
@@ -50,6 +52,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words == ["--version"]:
         print(f"dsconf {__version__}")
         return OK
+    # What is imported stays: looking through it for garbage only takes time, at the end above all.
+    gc.set_threshold(100_000)
+    atexit.register(gc.freeze)
     parser = command_line(words[0] if words else "")
     options = parser.parse_args(words)
     command: Callable[[argparse.Namespace], int] | None = getattr(options, "command", None)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from dsconf.diagnostic import Diagnostic
@@ -39,8 +37,7 @@ def _count(text: str) -> int:
     return int(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """What was checked of the launch, and the `configs` named beside it.
 
     `world_size`: None where nothing was said about the launch, or what was said is wrong.
@@ -89,7 +86,7 @@ def launched(options: argparse.Namespace) -> Launch | str:
 
 def _reader(name: str) -> Callable[[str, str], EnvFile | Hostfile] | None:
     """What reads a file of the launcher, known by its name; None for any other file."""
-    folded = Path(name).name.lower()
+    folded = os.path.basename(name).lower()
     if "hostfile" in folded:
         from dsconf.launcher import read_hostfile
 
@@ -105,7 +102,8 @@ def _read(name: str, read: Callable[[str, str], Read]) -> Read | str:
     from dsconf.files import reason
 
     try:
-        return read(Path(name).read_bytes().decode("utf-8", "replace"), name)
+        with open(name, "rb") as file:
+            return read(file.read().decode("utf-8", "replace"), name)
     except OSError as error:
         return f"{name}: {reason(error)}"
     except ValueError:

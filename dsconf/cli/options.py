@@ -82,14 +82,16 @@ def complain(message: str) -> int:
     return FAILED
 
 
+#: What says that memory is to be judged.
+_MEMORY = ("params", "model", "largest_layer", "gpu_memory", "host_memory")
+
+
 def context(options: argparse.Namespace) -> Context:
     """What is known beside the file.
 
     Raises:
         CannotRun: the options cannot be true together, or a file that they name cannot be used.
     """
-    from dataclasses import replace
-
     from dsconf.job import JobError, parse_facts
     from dsconf.rules.rule import Context
 
@@ -112,7 +114,7 @@ def context(options: argparse.Namespace) -> Context:
         reader=options.reader,
         **facts,
     )
-    if hasattr(options, "gpu_memory"):
+    if any(getattr(options, name, None) is not None for name in _MEMORY):
         from dsconf.cli.memory import described_model
         from dsconf.memory.model import ModelError
 
@@ -123,8 +125,8 @@ def context(options: argparse.Namespace) -> Context:
         if model is None and (options.gpu_memory or options.host_memory):
             hint = "without a model, of memory only the buckets are judged; add --params 7e9 or --model DIR"
             print(f"dsconf: {hint}", file=sys.stderr)
-        context = replace(
-            context, model=model, gpu_memory_bytes=options.gpu_memory, host_memory_bytes=options.host_memory
+        context = context._replace(
+            model=model, gpu_memory_bytes=options.gpu_memory, host_memory_bytes=options.host_memory
         )
     name: str | None = options.training_args
     if name is None:

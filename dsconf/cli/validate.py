@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dsconf.cli.launch import add_launch, launched
 from dsconf.cli.memory import add_memory, add_model
-from dsconf.cli.options import FAILED, FINDINGS, OK, add_color, add_context, complain, context, style
+from dsconf.cli.options import FAILED, FINDINGS, OK, CannotRun, add_color, add_context, complain, context, style
 from dsconf.cli.progress import Progress
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dsconf.baseline import Baseline
     from dsconf.diagnostic import Diagnostic, Severity
     from dsconf.many import Checked
@@ -75,9 +77,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from dataclasses import replace
-
-    from dsconf.baseline import BaselineError
     from dsconf.files import reason
     from dsconf.report import Output, report
     from dsconf.suppress import SuppressError, suppressions
@@ -86,7 +85,7 @@ def _run(options: argparse.Namespace) -> int:
     try:
         decided = suppressions(_split(options.select), _split(options.ignore))
         baseline = _baseline(options)
-    except (SuppressError, BaselineError) as error:
+    except SuppressError as error:
         return complain(str(error))
     except OSError as error:
         return complain(f"{error.filename}: {reason(error)}")
@@ -105,7 +104,7 @@ def _run(options: argparse.Namespace) -> int:
     if isinstance(launch, str):
         return complain(launch)
     if launch.world_size is not None:
-        known = replace(known, world_size=launch.world_size)
+        known = known._replace(world_size=launch.world_size)
     for document, everything in launch.checked:
         diagnostics = _new(baseline, document, decided.keep(document, everything))
         found += sum(item.severity in fails for item in diagnostics)
@@ -149,13 +148,20 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _baseline(options: argparse.Namespace) -> Baseline | None:
+    if not (options.baseline or options.write_baseline):
+        return None
     from dsconf.baseline import Baseline, BaselineError, read
 
     if options.baseline and options.write_baseline:
-        raise BaselineError("--baseline and --write-baseline do not go together")
+        raise CannotRun("--baseline and --write-baseline do not go together")
     if options.write_baseline:
+        from pathlib import Path
+
         return Baseline(Path(options.write_baseline))
-    return read(options.baseline) if options.baseline else None
+    try:
+        return read(options.baseline)
+    except BaselineError as error:
+        raise CannotRun(str(error)) from None
 
 
 def _new(baseline: Baseline | None, document: Document, diagnostics: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
@@ -207,20 +213,22 @@ def _checked(names: Sequence[str], stdin: str, context: Context) -> Iterator[Che
     from dsconf.many import check_files
     from dsconf.source import read_bytes
 
-    paths: list[Path] = []
+    paths: list[str | Path] = []
     for name in names:
         if name == "-":
             yield from check_files(paths, context)
             paths = []
             document = read_bytes(sys.stdin.buffer.read(_STDIN_LIMIT), stdin)
             yield document, check(document, context).diagnostics
-        elif Path(name).is_dir():
+        elif os.path.isdir(name):
+            from pathlib import Path
+
             configs = list(configs_in(Path(name)))
             if not configs:
                 yield f"{name}: no DeepSpeed configuration in this directory; name a file"
             paths.extend(configs)
         else:
-            paths.append(Path(name))
+            paths.append(name)
     yield from check_files(paths, context)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from dsconf.diagnostic import Path, Severity
@@ -117,7 +117,7 @@ def take_base(draft: Draft, section: Section, name: str) -> bool:
     member = find_key(section.node, name)
     value = member.value if member else None
     if isinstance(value, Object):
-        document = replace(section.document, root=value)
+        document = section.document.with_root(value)
     elif isinstance(value, Scalar) and isinstance(value.value, str) and value.value not in ("", "none"):
         try:
             document = read_file(value.value)

@@ -87,7 +87,7 @@ def server() -> Server:
         given = params.initialization_options
         if isinstance(given, dict):
             options = cast("dict[str, Any]", given)
-            known = Context.__dataclass_fields__
+            known = Context._fields
             server.context = Context(**{name: options[name] for name in known if name in options})
 
     @server.feature(types.TEXT_DOCUMENT_DID_OPEN)

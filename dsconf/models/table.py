@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Annotated, Any, cast
 
 from pydantic import TypeAdapter
@@ -49,7 +48,7 @@ def _block(cls: type[Block]) -> dict[str, Any]:
 
 
 def _retired(item: Any) -> dict[str, Any]:
-    record = asdict(item)
+    record = item._asdict()
     record["values"] = None if item.values is None else [[old, new] for old, new in item.values.items()]
     return {name: value for name, value in record.items() if value not in (None, "")}
 

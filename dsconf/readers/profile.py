@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, cast
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
+class Arguments(NamedTuple):
     """A reader's own arguments: those that somebody gave, and the reader's defaults for the rest."""
 
     values: Mapping[str, Any]
@@ -45,8 +44,7 @@ class Arguments:
 Value = Callable[[Arguments], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
+class Key(NamedTuple):
     """What a reader does with one key of the file.
 
     `becomes`: the value that the reader has for it, in words. `fills`: it takes the place of "auto". `adds`: it is
@@ -68,8 +66,7 @@ class Key:
     needs: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """An argument of a reader that becomes a key of the file that the reader makes when nobody gives it one.
 
     `default`: of the argument. `switch`: another argument, without which this one has no effect.
@@ -81,16 +78,14 @@ class Setting:
     switch: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """Something that a reader does at a key, in words."""
 
     path: tuple[str, ...]
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
+class Profile(NamedTuple):
     """What one reader does with the file.
 
     `name`, `version`: as people know it, and the release that this was seen in. `keys`: the keys that it fills, adds or
@@ -110,7 +105,7 @@ class Profile:
     overrides: tuple[Note, ...] = ()
     drops: tuple[Note, ...] = ()
     script_optimizer: str = ""
-    defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    defaults: Mapping[str, Any] = MappingProxyType({})
     section: str = ""
     settings: tuple[Setting, ...] = ()
 

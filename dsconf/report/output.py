@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from dsconf.diagnostic import Diagnostic, Severity
 from dsconf.rules.rule import DEEPSPEED
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(NamedTuple):
     """Whether to colour what is printed, and whether to link rules to their pages (OSC 8)."""
 
     color: bool = False
@@ -24,15 +23,14 @@ class Style:
         return f"\x1b]8;;{url}\x1b\\{text}\x1b]8;;\x1b\\" if self.links else text
 
 
-@dataclass(frozen=True, slots=True)
-class Output:
+class Output(NamedTuple):
     """What every report is given. `fails`: the severities that make the command fail.
 
     `deepspeed`: the release that is judged for, or the first and the last of several.
     """
 
     write: Callable[[str], object]
-    style: Style = field(default_factory=Style)
+    style: Style = Style()
     show_info: bool = False
     fails: Sequence[Severity] = ("error",)
     deepspeed: str = DEEPSPEED

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dsconf.diagnostic import Diagnostic
 
 
-@dataclass(slots=True)
 class Totals:
     """How many files and findings there are, by severity, and how many findings have a fix."""
 
-    files: int = 0
-    errors: int = 0
-    warnings: int = 0
-    infos: int = 0
-    fixable: int = 0
+    def __init__(self) -> None:
+        self.files = 0
+        self.errors = 0
+        self.warnings = 0
+        self.infos = 0
+        self.fixable = 0
 
     def add(self, diagnostics: Sequence[Diagnostic]) -> None:
         """Count one file."""

@@ -109,8 +109,8 @@ def misplaced_key(bound: Bound, context: Context) -> Iterator[Finding]:
     from dsconf.blocks import homes
     from dsconf.facts import Unknown
 
-    known = homes()
     for fact in bound.of(Unknown):
+        known = homes()
         name, parent = str(fact.path[-1]), fact.path[:-1]
         if close_match(name, fact.block.keys):
             continue

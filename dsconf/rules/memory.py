@@ -1,4 +1,7 @@
-"""Rules about memory, for a model and a machine that are known; `dsconf.memory` does the arithmetic."""
+"""Rules about memory, for a model and a machine that are known; `dsconf.memory` does the arithmetic.
+
+It is imported once there is something to judge, since most files are validated without.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from dsconf.diagnostic import Path
-from dsconf.memory.account import BUILDING, HOST, MOMENTS, Account, Moment, account, built_for
-from dsconf.memory.machine import Machine, World
-from dsconf.memory.model import Model, Parameter
-from dsconf.memory.size import show_bytes
 from dsconf.rules.rule import Context, Finding, rule
 
 if TYPE_CHECKING:
     from dsconf.diagnostic import Phase
     from dsconf.facts import Bound
+    from dsconf.memory import Account, Machine, Model, Moment
 
 _READS = ("zero_optimization", "optimizer", "bf16", "fp16", "data_types", "gradient_accumulation_steps")
 _GIB = 2**30
-_SEVEN = Model.from_count(7_000_000_000)
+_SEVEN = 7_000_000_000
 _BF16 = {"enabled": True}
 
 
@@ -38,29 +38,52 @@ _WHEN: dict[Moment, str] = {
 
 
 def _accounted(bound: Bound, context: Context) -> Account | None:
-    if context.model is None:
+    model = _model(context)
+    if model is None:
         return None
+    from dsconf import memory
+
     ranks = context.world_size or 1
     node = context.ranks_per_node or ranks
-    world = World(max(1, ranks // node), min(node, ranks))
+    world = memory.World(max(1, ranks // node), min(node, ranks))
     if context.zero_init is None:
-        return built_for(_machine(context), bound.config, context.model, world)
-    return account(bound.config, context.model, world, zero_init=context.zero_init)
+        return memory.built_for(_machine(context), bound.config, model, world)
+    return memory.account(bound.config, model, world, zero_init=context.zero_init)
+
+
+def _bytes(size: float) -> str:
+    from dsconf import memory
+
+    return memory.show_bytes(size)
+
+
+def _model(context: Context) -> Model | None:
+    if not isinstance(context.model, int):
+        return context.model
+    from dsconf import memory
+
+    return memory.Model.from_count(context.model)
 
 
 def _machine(context: Context) -> Machine:
-    return Machine(context.gpu_memory_bytes, context.host_memory_bytes)
+    from dsconf import memory
+
+    return memory.Machine(context.gpu_memory_bytes, context.host_memory_bytes)
 
 
 def _buckets(found: Account) -> int:
-    return max(found.components(moment, "accelerator").get("communication buckets", 0) for moment in MOMENTS)
+    from dsconf import memory
+
+    return max(found.components(moment, "accelerator").get("communication buckets", 0) for moment in memory.MOMENTS)
 
 
 def _without(found: Account, component: str) -> int:
     """The most that the accelerator would hold without a component."""
+    from dsconf import memory
+
     return max(
         sum(size for name, size in found.components(moment, "accelerator").items() if name != component)
-        for moment in MOMENTS
+        for moment in memory.MOMENTS
     )
 
 
@@ -77,18 +100,22 @@ def _culprit(found: Account, machine: Machine) -> str:
 
 def _rounded_away(found: Account, machine: Machine) -> bool:
     """Whether the host would do, were pinned blocks not rounded up."""
+    from dsconf import memory
+
     limit = machine.usable_host_bytes(found.world.ranks_per_node)
-    return limit is not None and found.node_bytes(HOST, rounded=False) <= limit < found.host_bytes
+    return limit is not None and found.node_bytes(memory.HOST, rounded=False) <= limit < found.host_bytes
 
 
 def _made_of(parts: dict[str, int]) -> str:
     """The three largest components."""
     largest = sorted(parts.items(), key=lambda item: -item[1])[:3]
-    return ", ".join(f"{name} {show_bytes(size)}" for name, size in largest)
+    return ", ".join(f"{name} {_bytes(size)}" for name, size in largest)
 
 
 def _phase(moment: Moment) -> Phase:
-    return "initialize" if moment in BUILDING else "save" if moment == "save" else "step"
+    from dsconf import memory
+
+    return "initialize" if moment in memory.BUILDING else "save" if moment == "save" else "step"
 
 
 @rule(
@@ -112,16 +139,19 @@ def _phase(moment: Moment) -> Phase:
     ),
 )
 def does_not_fit(bound: Bound, context: Context) -> Iterator[Finding]:
-    found, machine = _accounted(bound, context), _machine(context)
+    found = _accounted(bound, context)
+    if found is None:
+        return
+    machine = _machine(context)
     limit = machine.usable_accelerator_bytes
-    if found is None or limit is None or found.accelerator_bytes <= limit or _culprit(found, machine):
+    if limit is None or found.accelerator_bytes <= limit or _culprit(found, machine):
         return
     moment, need = found.peak("accelerator")
     yield Finding(
         ("zero_optimization",),
-        f"{found.model.name}: a rank needs {show_bytes(need)} {_WHEN[moment]} "
-        f"({_made_of(found.components(moment, 'accelerator'))}); an accelerator has {show_bytes(limit)} for tensors, "
-        f"{show_bytes(need - limit)} too little",
+        f"{found.model.name}: a rank needs {_bytes(need)} {_WHEN[moment]} "
+        f"({_made_of(found.components(moment, 'accelerator'))}); an accelerator has {_bytes(limit)} for tensors, "
+        f"{_bytes(need - limit)} too little",
         "`dsconf plan` shows which preset fits",
         phase=_phase(moment),
     )
@@ -154,14 +184,19 @@ def does_not_fit(bound: Bound, context: Context) -> Iterator[Finding]:
     ),
 )
 def host_too_small(bound: Bound, context: Context) -> Iterator[Finding]:
-    found, machine = _accounted(bound, context), _machine(context)
-    if found is None or _rounded_away(found, machine):
+    found = _accounted(bound, context)
+    if found is None:
+        return
+    from dsconf import memory
+
+    machine = _machine(context)
+    if _rounded_away(found, machine):
         return
     ranks = found.world.ranks_per_node
     limit = machine.usable_host_bytes(ranks)
     if limit is None or found.host_bytes <= limit:
         return
-    moment = max(MOMENTS, key=lambda moment: found.node_bytes(HOST, (moment,)))
+    moment = max(memory.MOMENTS, key=lambda moment: found.node_bytes(memory.HOST, (moment,)))
     zero = bound.config.zero_optimization
     blocks = [name for name in ("offload_optimizer", "offload_param") if getattr(zero, name, None) is not None]
     built = moment == "build" and not found.zero_init
@@ -170,13 +205,13 @@ def host_too_small(bound: Bound, context: Context) -> Iterator[Finding]:
         if found.settings.stage == 3:
             help_ = "build the model under `deepspeed.zero.Init`"
     else:
-        what = f" ({_made_of(found.components(moment, *HOST))} on each rank)"
+        what = f" ({_made_of(found.components(moment, *memory.HOST))} on each rank)"
         help_ = "`dsconf plan` shows which preset fits; offload to NVMe takes less of the host"
     yield Finding(
         ("zero_optimization", *(() if built else blocks[:1])),
         f"{found.model.name}: {'the ranks' if ranks > 1 else 'the rank'} of a node need{'' if ranks > 1 else 's'} "
-        f"{show_bytes(found.host_bytes)} of host memory {_WHEN[moment]}{what}; it has {show_bytes(limit)} for tensors, "
-        f"{show_bytes(found.host_bytes - limit)} too little",
+        f"{_bytes(found.host_bytes)} of host memory {_WHEN[moment]}{what}; it has {_bytes(limit)} for tensors, "
+        f"{_bytes(found.host_bytes - limit)} too little",
         help_,
         phase=_phase(moment),
     )
@@ -203,10 +238,14 @@ _MUCH = 0.2
     context=Context(world_size=4, gpu_memory_bytes=15_000_000_000),
 )
 def large_buckets(bound: Bound, context: Context) -> Iterator[Finding]:
+    if context.gpu_memory_bytes is None:
+        return
+    from dsconf import memory
+
     machine = _machine(context)
     limit = machine.usable_accelerator_bytes
-    model = context.model or Model("", (Parameter(10**12),))
-    found = account(bound.config, model, World(1, context.world_size or 1))
+    model = _model(context) or memory.Model("", (memory.Parameter(10**12),))
+    found = memory.account(bound.config, model, memory.World(1, context.world_size or 1))
     if limit is None or (context.model and found.accelerator_bytes > limit and _culprit(found, machine)):
         return
     taken, size = _buckets(found), found.settings.reduce_bucket
@@ -214,7 +253,7 @@ def large_buckets(bound: Bound, context: Context) -> Iterator[Finding]:
         copies = found.settings.gradient_bytes * size
         yield Finding(
             ("zero_optimization", "reduce_bucket_size"),
-            f"the buckets take {show_bytes(taken)} of {show_bytes(limit)} for tensors: {taken / copies:.2g} times "
+            f"the buckets take {_bytes(taken)} of {_bytes(limit)} for tensors: {taken / copies:.2g} times "
             f"`reduce_bucket_size`",
             f"set `reduce_bucket_size` to {_round(min(50_000_000, int(size * _MUCH * limit / taken)))}",
             at="value",
@@ -240,14 +279,16 @@ def large_buckets(bound: Bound, context: Context) -> Iterator[Finding]:
 )
 def buckets_exceed_free_memory(bound: Bound, context: Context) -> Iterator[Finding]:
     found = _accounted(bound, context)
+    if found is None:
+        return
     limit = _machine(context).usable_accelerator_bytes
-    if found is None or limit is None or _culprit(found, _machine(context)) != "communication buckets":
+    if limit is None or _culprit(found, _machine(context)) != "communication buckets":
         return
     free = limit - _without(found, "communication buckets")
     taken, size = _buckets(found), found.settings.reduce_bucket
     yield Finding(
         ("zero_optimization", "reduce_bucket_size") if size else ("zero_optimization",),
-        f"the buckets take {show_bytes(taken)}, and the rest leaves {show_bytes(free)} of the accelerator",
+        f"the buckets take {_bytes(taken)}, and the rest leaves {_bytes(free)} of the accelerator",
         f"set `reduce_bucket_size` to {_round(size * free // taken)} or less" if size else "",
         at="value",
     )
@@ -280,15 +321,19 @@ def buckets_exceed_free_memory(bound: Bound, context: Context) -> Iterator[Findi
 )
 def gathered_parameters_exceed_memory(bound: Bound, context: Context) -> Iterator[Finding]:
     found = _accounted(bound, context)
+    if found is None:
+        return
+    from dsconf import memory
+
     limit = _machine(context).usable_accelerator_bytes
-    if found is None or limit is None or _culprit(found, _machine(context)) != "gathered parameters":
+    if limit is None or _culprit(found, _machine(context)) != "gathered parameters":
         return
     free = limit - _without(found, "gathered parameters")
-    taken = max(found.components(moment, "accelerator").get("gathered parameters", 0) for moment in MOMENTS)
+    taken = max(found.components(moment, "accelerator").get("gathered parameters", 0) for moment in memory.MOMENTS)
     fits = _round(max(0, free - taken // 10) // found.settings.model_bytes)
     yield Finding(
         ("zero_optimization", "stage3_max_live_parameters"),
-        f"gathered parameters take {show_bytes(taken)}, and the rest leaves {show_bytes(free)} of the accelerator",
+        f"gathered parameters take {_bytes(taken)}, and the rest leaves {_bytes(free)} of the accelerator",
         f"set `stage3_max_live_parameters` and `stage3_max_reuse_distance` to {fits} or less",
     )
 
@@ -321,9 +366,10 @@ def gathered_parameters_exceed_memory(bound: Bound, context: Context) -> Iterato
 def nvme_buffer_below_largest_parameter(bound: Bound, context: Context) -> Iterator[Finding]:
     zero = bound.config.zero_optimization
     block = getattr(zero, "offload_param", None)
-    if context.model is None or block is None or block.device != "nvme":
+    model = _model(context)
+    if model is None or block is None or block.device != "nvme":
         return
-    part = -(-context.model.largest_tensor // (context.world_size or 1))
+    part = -(-model.largest_tensor // (context.world_size or 1))
     if block.buffer_size < part:
         yield Finding(
             ("zero_optimization", "offload_param", "buffer_size"),
@@ -355,16 +401,18 @@ def nvme_buffer_below_largest_parameter(bound: Bound, context: Context) -> Itera
 )
 def pinned_memory_exceeds_host(bound: Bound, context: Context) -> Iterator[Finding]:
     found = _accounted(bound, context)
+    if found is None:
+        return
     machine = _machine(context)
-    if found is None or not _rounded_away(found, machine):
+    if not _rounded_away(found, machine):
         return
     limit = machine.usable_host_bytes(found.world.ranks_per_node) or 0
     zero = bound.config.zero_optimization
     block = "offload_optimizer" if getattr(zero, "offload_optimizer", None) is not None else "offload_param"
     yield Finding(
         ("zero_optimization", block, "pin_memory"),
-        f"{show_bytes(found.pinned_bytes)} of pinned memory on a node, rounding included, make "
-        f"{show_bytes(found.host_bytes)} in all; the host has {show_bytes(limit)} for tensors",
+        f"{_bytes(found.pinned_bytes)} of pinned memory on a node, rounding included, make "
+        f"{_bytes(found.host_bytes)} in all; the host has {_bytes(limit)} for tensors",
         'set "pin_memory": false, or use DS_PIN_MEMORY_BACKEND=native, which does not round',
     )
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from dataclasses import replace as replace_fields
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from dsconf.diagnostic import Edit, Effect, Fix, Path, Phase, Related, Severity
 from dsconf.links import rule_url
@@ -36,16 +34,15 @@ Reader = Literal["deepspeed", "transformers", "accelerate", "lightning"]
 Owner = Literal["config", "client", "none"]
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """What a file does not say and rules may need; None means unknown.
 
     `world_size`: number of ranks. `optimizer`: who brings it, the file, the script (`client`) or nobody.
     `device`: kind of accelerator. `exports`: whether 16-bit weights will be saved for use elsewhere.
     `reader`: who reads the file; a trainer fills in "auto" before DeepSpeed sees it. `training_args`: the trainer's
     own arguments, and `training_args_document` the file that they came from. `deepspeed`: the releases
-    that the file is for, oldest first. `model`, `gpu_memory_bytes` (of one accelerator) and `host_memory_bytes` (of one
-    node): what memory is judged by. The rest is what `dsconf.job` describes.
+    that the file is for, oldest first. `model` (or how many parameters it has), `gpu_memory_bytes` (of one accelerator)
+    and `host_memory_bytes` (of one node): what memory is judged by. The rest is what `dsconf.job` describes.
     """
 
     world_size: int | None = None
@@ -67,7 +64,7 @@ class Context:
     saved_precision: Literal["fp32", "fp16", "bf16"] | None = None
     container: str | None = None
     transformers: str | None = None
-    model: Model | None = None
+    model: Model | int | None = None
     gpu_memory_bytes: int | None = None
     host_memory_bytes: int | None = None
     deepspeed: tuple[str, ...] = (DEEPSPEED,)
@@ -82,11 +79,10 @@ class Context:
         from dsconf.source import plain
 
         values: Mapping[str, Any] = plain(document.root) if document.root else {}
-        return replace_fields(self, training_args=values, training_args_document=document)
+        return self._replace(training_args=values, training_args_document=document)
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One occurrence of a rule's problem, by path; the framework finds the place.
 
     `at` says which token is wrong: the key or its value. Severity, effect and phase are the rule's unless
@@ -113,8 +109,7 @@ class Finding:
 Check = Callable[["Bound", Context], Iterable[Finding]]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One kind of problem.
 
     `reads`: the dotted keys whose values the check relies on; it does not run when one of them is broken.
@@ -140,14 +135,14 @@ class Rule:
     source: str
     bad: Any
     good: Any
-    check: Check = field(repr=False)
+    check: Check
     phase: Phase | None = None
     says: str = ""
     reads: tuple[Path, ...] = ()
     fallback: int = 0
     block: bool = False
     whole: bool = False
-    context: Context = field(default_factory=Context)
+    context: Context = Context()
     good_context: Context | None = None
     swaps: bool = False
     mutes: bool = False
@@ -279,9 +274,8 @@ def _close_match(word: str, candidates: tuple[str, ...]) -> str | None:
     return pool[found[0]] if found else None
 
 
-def findings_of(rule: Rule, bound: Bound, context: Context) -> Iterator[Finding]:
-    """Run a rule, unless it is about other releases or something that it relies on is broken."""
-    if not rule.holds_for(context.release):
-        return
-    if not bound.broken or not any(bound.is_broken(path) for path in rule.reads):
-        yield from rule.check(bound, context)
+def findings_of(rule: Rule, bound: Bound, context: Context) -> Iterable[Finding]:
+    """Run a rule, unless something that it relies on is broken."""
+    if bound.broken and any(bound.is_broken(path) for path in rule.reads):
+        return ()
+    return rule.check(bound, context)

@@ -83,9 +83,7 @@ def hjson_only(bound: Bound, context: Context) -> Iterator[Finding]:
         )
 
 
-_PLACEHOLDER = re.compile(
-    r"\$\{[^}]*\}|\{\{[^}]*\}\}|<[A-Za-z_][\w -]*>|^\$\w+$|^%\(?\w+\)?s?%?$|^[A-Z][A-Z0-9]*(_[A-Z0-9]+)+$"
-)
+_PLACEHOLDER = r"\$\{[^}]*\}|\{\{[^}]*\}\}|<[A-Za-z_][\w -]*>|^\$\w+$|^%\(?\w+\)?s?%?$|^[A-Z][A-Z0-9]*(_[A-Z0-9]+)+$"
 
 
 @rule(
@@ -124,10 +122,10 @@ def _wrong(bound: Bound) -> list[Mismatch | UnknownTag]:
 
 
 def _is_placeholder(fact: Mismatch | UnknownTag) -> bool:
-    return isinstance(fact.value, str) and bool(_PLACEHOLDER.search(fact.value.rstrip(", ")))
+    return isinstance(fact.value, str) and bool(re.search(_PLACEHOLDER, fact.value.rstrip(", ")))
 
 
-_SWALLOWED = re.compile(r"^\s*(?P<value>[^,#]*?)\s*,?\s*(?P<rest>(#|//|/\*).*|,)\s*$")
+_SWALLOWED = r"^\s*(?P<value>[^,#]*?)\s*,?\s*(?P<rest>(#|//|/\*).*|,)\s*$"
 
 
 def _quoteless(bound: Bound, path: tuple[str | int, ...]) -> Scalar | None:
@@ -158,7 +156,7 @@ def _quoteless(bound: Bound, path: tuple[str | int, ...]) -> Scalar | None:
 def swallowed_line(bound: Bound, context: Context) -> Iterator[Finding]:
     for fact in _wrong(bound):
         node = _quoteless(bound, fact.path)
-        if node and not _is_placeholder(fact) and _SWALLOWED.match(node.text):
+        if node and not _is_placeholder(fact) and re.match(_SWALLOWED, node.text):
             yield Finding(
                 fact.path,
                 f"the value is the string {show(fact.value)}: without quotes it runs to the end of the line",

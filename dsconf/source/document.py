@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from dsconf.source.tree import Object, Span
 
@@ -25,8 +24,7 @@ ExtensionKind: TypeAlias = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """A place in a text: `line` and `column` count from 1, `offset` from 0; columns and offsets are code points."""
 
     line: int
@@ -34,8 +32,7 @@ class Position:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(NamedTuple):
     """A reason the text cannot be read: what is wrong, what to do, and where."""
 
     message: str
@@ -43,8 +40,7 @@ class Fault:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Extension:
+class Extension(NamedTuple):
     """Something DeepSpeed's Hjson reader accepts and a strict JSON reader refuses, where it first appears.
 
     The span of a missing comma is empty and lies right after the value that lacks it; that of missing root braces is
@@ -67,18 +63,29 @@ def byte_order_mark(text: str) -> int:
     return 3 if text.startswith("\xef\xbb\xbf") else 0
 
 
-@dataclass(frozen=True)
 class Document:
     """The outcome of reading one file.
 
     `root` is None exactly when there is a fault. `text` is empty where the bytes could not be taken for text at all.
     """
 
-    filename: str
-    text: str
-    root: Object | None
-    faults: tuple[Fault, ...]
-    extensions: tuple[Extension, ...]
+    def __init__(
+        self,
+        filename: str,
+        text: str,
+        root: Object | None,
+        faults: tuple[Fault, ...] = (),
+        extensions: tuple[Extension, ...] = (),
+    ) -> None:
+        self.filename = filename
+        self.text = text
+        self.root = root
+        self.faults = faults
+        self.extensions = extensions
+
+    def with_root(self, root: Object) -> Document:
+        """The same text, taken for another tree."""
+        return Document(self.filename, self.text, root, (), self.extensions)
 
     @cached_property
     def _starts(self) -> list[int]:

@@ -8,8 +8,8 @@ import re
 from dsconf.source.document import Fault
 from dsconf.source.tree import Span
 
-_SPACED_KEY = re.compile(r"[^:={}\[\],\r\n]*(?=:)")
-_PLACEHOLDER = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\$\{.*?\}|<[A-Za-z_][^<>]*>")
+_SPACED_KEY = r"[^:={}\[\],\r\n]*(?=:)"
+_PLACEHOLDER = r"\{\{.*?\}\}|\{%.*?%\}|\$\{.*?\}|<[A-Za-z_][^<>]*>"
 # Enough of a line to look for placeholders in; a file can be a single line of megabytes.
 _LOOKED_AT = 2000
 
@@ -26,7 +26,7 @@ def unreadable(text: str, message: str, help: str, start: int, end: int) -> Unre
     """Return the fault from `start` to `end`, as something to raise; its help names a placeholder left on the line."""
     line_start = max(text.rfind("\n", 0, start), text.rfind("\r", 0, start), start - _LOOKED_AT) + 1
     line = re.split(r"[\r\n]", text[line_start : start + _LOOKED_AT], maxsplit=1)[0]
-    placeholder = _PLACEHOLDER.search(line)
+    placeholder = re.search(_PLACEHOLDER, line)
     if placeholder:
         help += f"; {quote(placeholder.group())} looks like a template's placeholder: fill the template in first"
     return Unreadable(Fault(message, help, Span(start, min(max(start, end), len(text)))))
@@ -86,7 +86,7 @@ def bad_key(text: str, at: int, end: int, next_at: int) -> Unreadable:
     name, equals, _ = word.partition("=")
     if equals and name:
         return no_colon(text, name, Span(at, at + len(name)), at + len(name))
-    spaced = _SPACED_KEY.match(text, at)
+    spaced = re.compile(_SPACED_KEY).match(text, at)
     if spaced and spaced.end() > end:
         key = spaced.group().rstrip()
         help = f"put the key in quotes, or give {quote(word)} a value first"

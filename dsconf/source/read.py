@@ -14,8 +14,8 @@ MAX_BYTES = 16 * 1024 * 1024
 """The largest file read; a ds_config is some kilobytes."""
 
 _START = Span(0, 0)
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
+_SURROGATE = "[\ud800-\udfff]"
+_CONTROL = rb"[\x00-\x08\x0e-\x1f]"
 _BYTE_ORDER_MARKS = (
     (b"\xff\xfe\x00\x00", "UTF-32"),
     (b"\x00\x00\xfe\xff", "UTF-32"),
@@ -52,7 +52,7 @@ def read_bytes(data: bytes, filename: str) -> Document:
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
-        if _CONTROL.search(data):
+        if re.search(_CONTROL, data):
             return _binary(filename)
         offset = len(data[: error.start].decode())
         return _refused(
@@ -71,13 +71,13 @@ def read_text(text: str, filename: str) -> Document:
         return _too_large(filename)
     if "\0" in text:
         return _binary(filename)
-    surrogate = None if text.isascii() else _SURROGATE.search(text)
+    surrogate = None if text.isascii() else re.search(_SURROGATE, text)
     if surrogate is not None:
         return _refused(
             filename,
             f"the text holds U+{ord(surrogate.group()):04X}, half of a character that UTF-8 cannot write",
             "remove it",
-            _SURROGATE.sub("\ufffd", text),
+            re.sub(_SURROGATE, "\ufffd", text),
             Span(*surrogate.span()),
         )
     reader = Reader(text)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 MAX_DEPTH = 100
 """How many objects and arrays may be nested in each other, the root included."""
@@ -14,16 +13,14 @@ MAX_DEPTH = 100
 Style: TypeAlias = Literal["json", "quoteless", "multiline", "single-quoted"]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A stretch of text as offsets in code points; `end` is exclusive."""
 
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(NamedTuple):
     """One string, number, boolean or null.
 
     `text` is what the file holds from `span.start` to `span.end`, quotes included: `5e8` where `value` is 500000000.
@@ -36,16 +33,14 @@ class Scalar:
     style: Style = "json"
 
 
-@dataclass(frozen=True, slots=True)
-class Array:
+class Array(NamedTuple):
     """A list; the span covers both brackets."""
 
     items: tuple[Node, ...]
     span: Span | None
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """One key with its value; `key_span` covers the quotes of the key if it has any."""
 
     key: str
@@ -53,8 +48,7 @@ class Member:
     value: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Object:
+class Object(NamedTuple):
     """A mapping in the order of the file; a key written twice has two members. The span covers both braces."""
 
     members: tuple[Member, ...]
@@ -75,8 +69,7 @@ class Object:
 Node: TypeAlias = Scalar | Array | Object
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """What `find` found: the node and, where the last step of the path is an object's key, the span of that key."""
 
     node: Node
@@ -88,19 +81,18 @@ def find(root: Node, path: Sequence[str | int]) -> Place | None:
 
     The empty path finds the root itself. Of duplicate keys the last one is followed.
     """
-    place = Place(root, None)
+    node, key_span = root, None
     for step in path:
-        node = place.node
         if isinstance(node, Object) and isinstance(step, str):
             member = node.get(step)
             if member is None:
                 return None
-            place = Place(member.value, member.key_span)
+            node, key_span = member.value, member.key_span
         elif isinstance(node, Array) and isinstance(step, int) and 0 <= step < len(node.items):
-            place = Place(node.items[step], None)
+            node, key_span = node.items[step], None
         else:
             return None
-    return place
+    return Place(node, key_span)
 
 
 def find_key(root: Object, name: str) -> Member | None:
