@@ -113,7 +113,7 @@ def _circumstances(context: Context) -> list[str]:
     plain = Context()
     told = [
         f"`{name}`: {getattr(context, name)!r}"
-        for name in Context.__dataclass_fields__
+        for name in Context._fields
         if getattr(context, name) != getattr(plain, name)
     ]
     return ["Known about the job: " + ", ".join(told) + ".", ""] if told else []
