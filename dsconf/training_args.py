@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TypeVar
 
 from dsconf.source import Array, Document, Node, Object, read_text
-
-SomeNode = TypeVar("SomeNode", bound=Node)
 
 
 class TrainingArgsError(ValueError):
@@ -47,13 +44,17 @@ def _json(text: str, name: str) -> Document:
     document = read_text(text, name)
     if document.root is None and values:
         raise TrainingArgsError(f"{name}: {document.faults[0].message}")
-    return document.with_root(_exactly(document.root) if document.root else Object((), None))
+    return document.with_root(_exact_object(document.root) if document.root else Object((), None))
 
 
-def _exactly(node: SomeNode) -> SomeNode:
+def _exact_object(node: Object) -> Object:
     """Numbers as JSON has them: Hjson takes 2.0 for a whole number."""
+    return Object(tuple(item._replace(value=_exactly(item.value)) for item in node.members), node.span)
+
+
+def _exactly(node: Node) -> Node:
     if isinstance(node, Object):
-        return node._replace(members=tuple(item._replace(value=_exactly(item.value)) for item in node.members))
+        return _exact_object(node)
     if isinstance(node, Array):
         return node._replace(items=tuple(map(_exactly, node.items)))
     return node._replace(value=json.loads(node.text))

@@ -48,22 +48,23 @@ class Member(NamedTuple):
     value: Node
 
 
-class Object(NamedTuple):
+class Object:
     """A mapping in the order of the file; a key written twice has two members. The span covers both braces."""
 
-    members: tuple[Member, ...]
-    span: Span | None
+    __slots__ = ("_last", "members", "span")
+
+    def __init__(self, members: tuple[Member, ...], span: Span | None) -> None:
+        self.members = members
+        self.span = span
+        self._last = {member.key: member for member in members}
 
     def get(self, key: str) -> Member | None:
         """Return the last member of that key, the one a reader that allows duplicates goes by."""
-        for member in reversed(self.members):
-            if member.key == key:
-                return member
-        return None
+        return self._last.get(key)
 
     def keys(self) -> tuple[str, ...]:
         """Return each key once, in the order of first appearance."""
-        return tuple(dict.fromkeys(member.key for member in self.members))
+        return tuple(self._last)
 
 
 Node: TypeAlias = Scalar | Array | Object
