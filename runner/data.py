@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 import torch
 from torch import Tensor
 
+from runner.errors import BrokenOff
+
 #: What a model is called with: a sequence of positional or a mapping of named arguments, most of them tensors.
 Batch = Any
+
+_HERE = Path(__file__).resolve().parent
 
 
 class Order(Protocol):
@@ -63,7 +69,8 @@ class DatasetOrder:
         return position // len(self._dataset)
 
     def batch(self, position: int, count: int) -> Batch:
-        return self._collate([self._dataset[self._item(position + index)] for index in range(count)])
+        items = [self._item(position + index) for index in range(count)]
+        return _batch(self._dataset, items, self._collate, "data.train")
 
     def _item(self, position: int) -> int:
         epoch, index = divmod(position, len(self._dataset))
@@ -85,7 +92,35 @@ class DatasetPool:
         return len(self._dataset)
 
     def batch(self, start: int, count: int) -> Batch:
-        return self._collate([self._dataset[index] for index in range(start, start + count)])
+        return _batch(self._dataset, range(start, start + count), self._collate, "data.held_out")
+
+
+def _batch(dataset: Any, items: Iterable[int], collate: Callable[[list[Any]], Batch], setting: str) -> Batch:
+    """Raises BrokenOff, naming the sample, where the dataset or `collate` fails: that is of no other rank's doing."""
+    samples: list[Any] = []
+    for item in items:
+        try:
+            samples.append(dataset[item])
+        except Exception as error:
+            raise BrokenOff(
+                f"{setting}: sample {item} of {len(dataset):,} cannot be had: {_told(error)}\n"
+                f"  help: look at the data behind it, and at __getitem__; __len__ must count the samples that are there"
+            ) from error
+    try:
+        return collate(samples)
+    except Exception as error:
+        raise BrokenOff(
+            f"{setting}: samples {', '.join(map(str, items))} make no batch: {_told(error)}\n"
+            f"  help: samples must be alike in kind and shape, or data.collate names what makes a batch of them"
+        ) from error
+
+
+def _told(error: BaseException) -> str:
+    """An error of somebody else's code, with the line of theirs that it comes from, libraries aside."""
+    words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "site-packages" not in frame.filename and str(_HERE) not in frame.filename]
+    return f"{words} ({own[-1].filename}:{own[-1].lineno})" if own else words
 
 
 class Windows:

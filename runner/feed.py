@@ -13,6 +13,7 @@ import torch
 
 from runner.data import Batch, Order, mix, rank_position
 from runner.environment import Place
+from runner.errors import BrokenOff
 
 
 class Feed(Protocol):
@@ -71,8 +72,19 @@ class Loaded:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(mix(self._seed, epoch, self._rank))
                 self._batches = islice(iter(self._loader), index, None)
-                found = next(self._batches)
+                found = self._next()
         else:
-            found = next(self._batches)
+            found = self._next()
         self._at = number + 1
         return found
+
+    def _next(self) -> Batch:
+        try:
+            return next(self._batches)
+        except Exception as error:
+            # What happened in a process of the loader comes with its traceback as text.
+            *_, words = str(error).strip().splitlines() or ["the loader had no more batches"]
+            raise BrokenOff(
+                f"data.train: a batch cannot be had: {words}\n"
+                f"  help: look at the dataset's __getitem__ and data.collate; data.loader=runner names the sample"
+            ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,22 @@ class Points:
         return self.x[index], self.x[index].sum(0, keepdim=True)
 
 
+class Short(Points):
+    # Counts samples that are not there.
+    def __len__(self):
+        return len(self.x) + 3
+
+    def __getitem__(self, index):
+        if index >= len(self.x):
+            raise IndexError(f"no sample {index}")
+        return super().__getitem__(index)
+
+
+class Uneven(Points):
+    def __getitem__(self, index):
+        return self.x[index, : 1 + index % 4], self.x[index, :1]
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         return iter(())
@@ -128,6 +145,19 @@ PATHS = {
     }
     for kind in ("text", "points")
     for loader in ("runner", "deepspeed")
+}
+BROKEN_OFF = {
+    "an early end": (
+        "Short",
+        "runner",
+        "data.train: sample 2[234] of 25 cannot be had: IndexError: no sample 2[234] .*own.py",
+    ),
+    "an early end in a loader": (
+        "Short",
+        "deepspeed",
+        "data.train: a batch cannot be had: IndexError: no sample 2[234]",
+    ),
+    "uneven samples": ("Uneven", "runner", r"data.train: samples [\d, ]+ make no batch: RuntimeError: .*data.collate"),
 }
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "touched": (
@@ -202,6 +232,15 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
                 "optimizer": STILL,
             }
             for wish in ("auto", "never")
+        },
+        **{
+            name: {
+                **net("Net"),
+                "data": {**POINTS, "train": {"_target_": f"own.{dataset}", "count": 22}, "loader": loader},
+                "training": {"steps": 9},
+                "checkpoint": {"every": 1},
+            }
+            for name, (dataset, loader, _) in BROKEN_OFF.items()
         },
         "monitored": {**net("Net"), "ds_config": {**ds(0), "csv_monitor": {"enabled": True}}},
         "hungry": {**net("Hungry"), "checkpoint": {"every": 2}},
@@ -337,6 +376,15 @@ def test_memory_that_runs_out_ends_with_what_to_change_and_the_last_checkpoint(t
     assert said.startswith("step 4: memory ran out: ")
     assert "help: lower ds_config.train_micro_batch_size_per_gpu" in said
     assert said.endswith("the last good checkpoint is " + str(trained[0] / "hungry" / "checkpoints" / "global_step2"))
+
+
+@pytest.mark.parametrize("name", BROKEN_OFF)
+def test_samples_that_cannot_be_had_end_the_run_by_name(name: str, trained: Trained) -> None:
+    said = trained[1][name] or ""
+    assert re.match(BROKEN_OFF[name][2], said, re.DOTALL), said
+    assert "Traceback" not in said
+    saved = sorted((trained[0] / name / "checkpoints").glob("global_step*"))
+    assert said.endswith(f"the last good checkpoint is {saved[-1]}") if saved else "checkpoint" not in said
 
 
 @pytest.mark.parametrize("name", PATHS)
