@@ -12,6 +12,7 @@ from torch.optim.lr_scheduler import ReduceLROnPlateau
 
 from dsconf.memory import show_bytes
 from runner import engine as processes
+from runner import lifeline, run_dir
 from runner.checkpoint import random_state
 from runner.checkpoint.manifest import Manifest
 from runner.checkpoint.save import save
@@ -21,7 +22,7 @@ from runner.environment import Place
 from runner.errors import BrokenOff, Interrupted
 from runner.evaluate import Judgement, judge
 from runner.feed import Feed
-from runner.guard import OUT_OF_MEMORY_HELP, Guard, is_out_of_memory
+from runner.guard import OUT_OF_MEMORY_HELP, Guard, is_out_of_memory, is_timeout, stalled
 from runner.metrics import Metrics
 from runner.progress import Clock, Progress, duration
 from runner.settings import Settings
@@ -74,10 +75,13 @@ class Fit:
 
                 def before_update(own_loss: Tensor, step: int = step, saved_at: float = saved_at) -> None:
                     due = 0 < self.settings.checkpoint.every_minutes * 60 <= time.monotonic() - saved_at
+                    lifeline.go_on()
                     sums[:] = engine.sum_over_ranks(own_loss, float(due and place.leads), *stop.votes())
                     guard.loss(step, sums[0] / place.world_size)
 
-                engine.train(self.feed.batches(now.samples, accumulation), before_update)
+                batches = self.feed.batches(now.samples, accumulation)
+                lifeline.go_on()
+                engine.train(batches, before_update)
                 guard.update(step, engine.gradient_norm, engine.skipped_steps)
                 epochs = self.feed.epoch(now.samples + batch) - now.epoch
                 now = now.model_copy(
@@ -108,6 +112,11 @@ class Fit:
         except BrokenOff as error:
             raise self._with_last_good(error) from None
         except (RuntimeError, MemoryError) as error:
+            if is_timeout(error):
+                minutes = self.settings.distributed.timeout_minutes
+                raise self._with_last_good(
+                    stalled(f"step {now.step + 1}", minutes, self.shelf.directory.parent / run_dir.LOGS)
+                ) from None
             if not is_out_of_memory(error):
                 raise
             happened = f"step {now.step + 1}: memory ran out: {str(error).splitlines()[0]}"

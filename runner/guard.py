@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 
+from runner import lifeline, logs
 from runner.errors import BrokenOff
 
 
@@ -55,6 +57,24 @@ def is_out_of_memory(error: BaseException) -> bool:
     words = str(error)
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and ("out of memory" in words or "can't allocate memory" in words)
+    )
+
+
+def is_timeout(error: BaseException) -> bool:
+    """Whether a rank has waited for others for as long as it may."""
+    words = str(error).lower()
+    return isinstance(error, RuntimeError) and ("timed out" in words or "timeout" in words)
+
+
+def stalled(when: str, minutes: float, directory: Path | None = None) -> BrokenOff:
+    """For whom this rank has waited in vain, as far as it knows. `directory`: of the logs."""
+    ranks = lifeline.behind()
+    who = f"rank{'s' * (len(ranks) > 1)} {', '.join(map(str, ranks))}" if ranks else "another rank"
+    where = f"; where it stood when it was ended is in {logs.path(directory, ranks[0])}" if ranks and directory else ""
+    return BrokenOff(
+        f"{when}: waited {minutes:g} minutes for {who} in vain{where}\n"
+        f"  help: look at what it does there (data that does not come, a disk or host that hangs), or raise "
+        f"distributed.timeout_minutes"
     )
 
 

@@ -1,13 +1,14 @@
 """No rank outlives the others.
 
-Rank 0 holds a connection to every other rank, on which nothing is said until the end. The system closes it when a
-process ends, however it ends, so that rank 0 and through it all others know at once. What a rank is told by the
-collectives of its backend comes later, or with NCCL only after minutes.
+Rank 0 holds a connection to every other rank, on which each says how far it is, and how it ends. The system closes it
+when a process ends, however it ends, so that rank 0 and through it all others know at once. What a rank is told by the
+collectives of its backend comes later, with NCCL only after minutes, and not which rank it was that kept all waiting.
 """
 
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import secrets
 import selectors
@@ -17,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from runner import failure
+from runner import failure, logs
 from runner.errors import CannotStart
 
 T = TypeVar("T")
@@ -25,8 +26,9 @@ T = TypeVar("T")
 #: Seconds in which a rank may end by itself once the run is lost, before it is ended.
 _GRACE = 2.0
 
-#: What a rank says before it ends: its work is done; or it is not, and people know why.
-_DONE, _EXPLAINED = b"d", b"e"
+#: What a rank says: it has come a part of a step further. Before it ends: its work is done; or it is not, and people
+#: know why.
+_FURTHER, _DONE, _EXPLAINED = b"f", b"d", b"e"
 
 #: Seconds for a connection to be made.
 _TIMEOUT = 60
@@ -54,14 +56,38 @@ def fail() -> bool:
     return _joined is not None
 
 
+def go_on() -> None:
+    """This rank has come a part of a step further, of which all ranks have the same."""
+    if _joined is not None:
+        _joined.go_on()
+
+
+def behind() -> list[int]:
+    """The ranks that have come less far than this one; known to rank 0 alone."""
+    return [] if _joined is None else _joined.behind()
+
+
 class _Lifeline:
     def __init__(self, peers: dict[socket.socket, int]) -> None:
         self._peers = peers
         self._left = False
+        self._reached = 0
+        self._reached_by = dict.fromkeys(peers.values(), 0)
         threading.Thread(target=self._listen, name="lifeline", daemon=True).start()
 
     def say(self, word: bytes) -> None:
         self._left = True
+        self._say(word)
+
+    def go_on(self) -> None:
+        self._reached += 1
+        if 0 in self._reached_by:
+            self._say(_FURTHER)
+
+    def behind(self) -> list[int]:
+        return sorted(rank for rank, reached in self._reached_by.items() if rank and reached < self._reached)
+
+    def _say(self, word: bytes) -> None:
         for peer in self._peers:
             with contextlib.suppress(OSError):
                 peer.sendall(word)
@@ -77,6 +103,9 @@ class _Lifeline:
                         word = peer.recv(1)
                     except OSError:
                         word = b""
+                    if word == _FURTHER:
+                        self._reached_by[self._peers[peer]] += 1
+                        continue
                     selector.unregister(peer)
                     if word != _DONE and not self._left:
                         self._lost(self._peers[peer], explained=word == _EXPLAINED)
@@ -86,6 +115,9 @@ class _Lifeline:
         if not explained:
             failure.first(f"error: rank {rank} ended without a word: it was killed, or memory ran out on its host")
         self.say(_EXPLAINED)
+        if explained and logs.alone():
+            # What it does now may be what the others have waited for; a launcher ends it before long.
+            faulthandler.dump_traceback(all_threads=True)
         time.sleep(_GRACE)
         os._exit(1)
 

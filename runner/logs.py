@@ -65,6 +65,11 @@ def keep_in(directory: Path, rank: int) -> None:
         os.dup2(file.fileno(), stream.fileno())
 
 
+def alone() -> bool:
+    """Whether all that this process prints goes to its log, and nothing to the screen."""
+    return _screen is not None
+
+
 def path(directory: Path, rank: int) -> Path:
     """The log of a rank."""
     return directory / f"rank_{rank}.log"

@@ -25,7 +25,7 @@ from runner.evaluate import Judgement
 from runner.feed import Feed, Loaded, Shared
 from runner.fit import Fit
 from runner.forecast import Forecast, describe, forecast
-from runner.guard import OUT_OF_MEMORY_HELP, is_out_of_memory
+from runner.guard import OUT_OF_MEMORY_HELP, is_out_of_memory, is_timeout, stalled
 from runner.metrics import Metrics
 from runner.model.build import build, freeze, objective
 from runner.progress import Progress
@@ -55,11 +55,28 @@ def run(settings: Settings, config: DeepSpeedConfig, text: Text | None, place: P
     """
     progress = Progress(leads=place.leads)
     document = config.to_dict()
-    optimizer, schedule = _brought(settings)
-    source = _source(settings, text)
+    made = (*_brought(settings), _source(settings, text))
     engine.refuse_unsupported_precision(document)
     ops.load(document, progress.say)
     engine.connect(place, settings.distributed)
+    try:
+        return _run(settings, config, place, found, *made, progress)
+    except RuntimeError as error:
+        if not is_timeout(error):
+            raise
+        raise stalled("outside of the steps", settings.distributed.timeout_minutes) from None
+
+
+def _run(
+    settings: Settings,
+    config: DeepSpeedConfig,
+    place: Place,
+    found: Found | None,
+    optimizer: _Maker | None,
+    schedule: _Maker | None,
+    source: Source,
+    progress: Progress,
+) -> Summary:
     claimed = run_dir.claim(settings) if place.leads else None
     locks = [claimed[1]] if claimed else []
     if claimed:

@@ -288,3 +288,29 @@ def test_the_traceback_of_the_rank_that_failed_is_the_last_thing_said(tmp_path: 
     assert "ArithmeticError" in (logs / "rank_1.log").read_text()
     assert "ArithmeticError" not in (logs / "rank_0.log").read_text()
     assert not processes(tmp_path / "run")
+
+
+def test_a_rank_that_stands_still_is_named_with_where_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import os, threading, torch\n"
+        "class Standing(torch.optim.AdamW):\n"
+        "    steps = 0\n"
+        "    def step(self, *given, **named):\n"
+        "        self.steps += 1\n"
+        "        if self.steps == 3 and os.environ['RANK'] == '1':\n"
+        "            threading.Event().wait()\n"
+        "        return super().step(*given, **named)\n"
+    )
+    asked = ["+preset=ddp", *SMALL, "optimizer=torch", "optimizer.type=mine.Standing", "run_dir=run"]
+    launch = ["launch=deepspeed", "launch.num_gpus=2", "distributed.timeout_minutes=0.1"]
+    done = start(tmp_path, "runner", *asked, *launch)
+    assert done.returncode == 1
+    log = tmp_path / "run" / "logs" / "rank_1.log"
+    said = (tmp_path / "run" / "logs" / "failure.txt").read_text()
+    assert said.startswith("error: step 3: waited 0.1 minutes for rank 1 in vain")
+    assert str(log) in said
+    assert "raise distributed.timeout_minutes" in said
+    assert "mine.py" in log.read_text()
+    assert said.strip() in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not processes(tmp_path / "run")
