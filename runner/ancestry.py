@@ -16,6 +16,7 @@ _GRACE = 4.0
 
 #: Programs and modules that stay as long as the ranks that they started. A shell need not.
 _LAUNCHERS = {
+    "runner",
     "deepspeed",
     "deepspeed.launcher.launch",
     "deepspeed.launcher.runner",
@@ -58,7 +59,7 @@ def _watch(lives: Callable[[], bool]) -> None:
 def _end_after(lives: Callable[[], bool]) -> None:
     while lives():
         time.sleep(0.5)
-    failure.first("error: the launcher of this run was killed")
+    failure.first("error: what started this run was killed")
     # A run that saves on SIGTERM may do so.
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(_GRACE)

@@ -57,8 +57,7 @@ def prepare() -> Place:
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // place.ranks_per_host)))
     _let_ninja_be_found()
     if not _have_met():
-        if launched:
-            ancestry.watch_parents()
+        ancestry.watch_parents()
         if place.leads:
             refuse_used_port(os.environ["MASTER_ADDR"], _number("MASTER_PORT"))
     return place

@@ -22,9 +22,7 @@ def train(settings: Settings) -> Summary:
     Raises UsageError if the settings cannot be right, and CannotStart if this machine or its files lack something.
     """
     place = environment.prepare()
-    config = ds_config.build(settings, place.world_size)
-    nvme.refuse_missing(config)
-    monitors.refuse_missing(config)
+    config = approve(settings, place.world_size)
     found = choose_checkpoint(settings, config) if place.leads else None
     words = text.read(settings.data) if isinstance(settings.data, DataSettings) else None
     with nvme.locked(config) if place.local_rank == 0 else contextlib.nullcontext():
@@ -32,6 +30,17 @@ def train(settings: Settings) -> Summary:
         from runner import loop
 
         return loop.run(settings, config, words, place, found)
+
+
+def approve(settings: Settings, world_size: int) -> DeepSpeedConfig:
+    """The configuration of the run, once this machine is known to have what it names.
+
+    Raises UsageError and CannotStart, as `train` does.
+    """
+    config = ds_config.build(settings, world_size)
+    nvme.refuse_missing(config)
+    monitors.refuse_missing(config)
+    return config
 
 
 def choose_checkpoint(settings: Settings, config: DeepSpeedConfig) -> Found | None:

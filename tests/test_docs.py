@@ -72,9 +72,11 @@ def test_every_kind_of_example_is_looked_at() -> None:
 
 @pytest.mark.parametrize("arguments", LAUNCHES)
 def test_what_a_launcher_starts_composes(arguments: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "runner", *shlex.split(arguments), "--cfg", "job"]
+    dry = ["launch=deepspeed", "launch.num_gpus=1", "launch.dry_run=true"]
+    asked, shown = (dry, "batch: ") if "--multirun" in arguments else (["--cfg", "job"], "ds_config:")
+    command = [sys.executable, "-m", "runner", *shlex.split(arguments), *asked]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0 and "ds_config:" in done.stdout, done.stderr
+    assert done.returncode == 0 and shown in done.stdout, done.stderr
 
 
 def test_the_tests_that_a_page_gives_pass(tmp_path: Path) -> None:

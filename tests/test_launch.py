@@ -245,7 +245,7 @@ def test_two_nodes_train_together(tmp_path: Path) -> None:
     ("victim", "told"),
     [
         ("1", "rank 1 ended without a word"),
-        ("launcher", "the launcher of this run was killed"),
+        ("launcher", "what started this run was killed"),
     ],
 )
 def test_what_is_killed_ends_the_whole_run_and_is_named_last(tmp_path: Path, victim: str, told: str) -> None:

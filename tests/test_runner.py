@@ -12,13 +12,12 @@ from typing import Any
 
 import pytest
 import torch
-from hydra import compose, initialize_config_module
 
 from dsconf import presets
 from dsconf.memory import Machine, Model, World, account
 from dsconf.memory.plan import read_preset
 from runner import ds_config, forecast, ops, settings, text
-from runner.app import read_settings, register_presets
+from runner.compose import from_overrides
 from runner.data import TrainingOrder, as_tokens, consecutive, rank_position
 from runner.environment import prepare
 from runner.errors import CannotStart, UsageError
@@ -31,9 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def composed(*overrides: str) -> Settings:
-    register_presets()
-    with initialize_config_module("runner.conf", version_base="1.3"):
-        return read_settings(compose("config", list(overrides)), list(overrides))
+    return from_overrides(overrides)
 
 
 def runner(cwd: Path, *overrides: str) -> subprocess.CompletedProcess[str]:
@@ -108,7 +105,6 @@ def test_sizes_for_people_are_numbers_in_the_ds_config(written: str, meant: int)
         ([], ["no preset", "+preset=zero3_offload"]),
         (["+preset=zero9"], ["Could not find 'preset/zero9'", "zero3_offload"]),
         (["+preset=zero2", "training.stepz=3"], ["training.stepz"]),
-        (["--multirun", "+preset=zero2"], ["--multirun"]),
     ],
 )
 def test_a_wrong_command_line_ends_with_status_2_before_torch_is_imported(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 
 from dsconf import atomic
-from runner import run_dir
+from runner import ancestry, run_dir
 from runner.errors import CannotStart
 from runner.launch.plan import plan
 from runner.launch.supervise import supervise
@@ -22,6 +22,7 @@ def launch(settings: Settings) -> int:
     if planned.settings.dry_run:
         print(planned.describe(settings))
         return 0
+    ancestry.watch_parents()
     node = planned.settings.node_rank or 0
     if node:
         # Node 0 makes the directory.
@@ -32,7 +33,7 @@ def launch(settings: Settings) -> int:
         del running
     file = directory / run_dir.launch_file(node)
     lock = Lock(directory, "run_dir", run_dir.launch_lock(file).name)
-    document = settings.model_copy(update={"launch": None, "run_dir": directory}).model_dump(mode="json")
+    document = settings.model_copy(update={"run_dir": directory}).model_dump(mode="json")
     try:
         atomic.write_text(file, yaml.safe_dump(document, sort_keys=False))  # pyright: ignore[reportUnknownMemberType]
     except OSError as error:

@@ -17,7 +17,7 @@ from dsconf.launcher.resources import is_this_machine
 from dsconf.report.output import Style
 from dsconf.report.text import full
 from dsconf.source import Document
-from runner import ds_config, nvme, run_dir, train
+from runner import run_dir, train
 from runner.environment import free_port, refuse_used_port
 from runner.errors import CannotStart, UsageError
 from runner.settings import LaunchSettings, Settings
@@ -108,8 +108,7 @@ def plan(settings: Settings) -> Plan:
     variables = _variables(asked, remote=remote)
     if asked.node_rank is not None:
         _refuse_half_a_node(asked, settings, len(resources.slots))
-    config = ds_config.build(settings, resources.world_size)
-    nvme.refuse_missing(config)
+    config = train.approve(settings, resources.world_size)
     _refuse_path_for_shell(settings, remote=remote)
     if not asked.node_rank:
         train.choose_checkpoint(settings, config)
