@@ -255,7 +255,7 @@ class Engine:
             )
         except OSError as error:
             # From one of the copies that follow the shards; the others wait in the barrier at the end.
-            writer.fault = writer.fault or f"{error.filename}: {error.strerror}"
+            writer.fault = writer.fault or f"{error.filename2 or error.filename}: {error.strerror}"
             distributed.barrier()
         finally:
             self.deepspeed.checkpoint_engine = writer.inner

@@ -53,14 +53,13 @@ def first(text: str) -> None:
         try:
             _file.parent.mkdir(exist_ok=True)
             descriptor = os.open(_file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(f"{text}\n")
         except FileExistsError:
             return
         except OSError:
-            # The directory cannot be written to, which is no reason to keep silent.
+            # A directory that cannot be written to, or a full disk, is no reason to keep silent.
             pass
-        else:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                file.write(f"{text}\n")
     logs.show(text)
 
 

@@ -178,7 +178,10 @@ class Fit:
         saved = save(self.engine, self.shelf, now, state, self.place)
         if self.place.leads:
             kept = self.settings.checkpoint
-            self.shelf.discard(keep_last=kept.keep_last, keep_best=kept.keep_best)
+            try:
+                self.shelf.discard(keep_last=kept.keep_last, keep_best=kept.keep_best)
+            except OSError as error:
+                self.progress.say(f"warning: an older checkpoint stays: {error.filename}: {error.strerror}")
         return saved
 
     def _directory(self, step: int) -> Path:

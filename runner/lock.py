@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 from pathlib import Path
@@ -32,9 +33,10 @@ class Lock:
             raise CannotStart(
                 f"{setting}: {directory} is in use by {owner}; wait for it to end, or choose another directory"
             )
-        self._file.truncate(0)
-        self._file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-        self._file.flush()
+        # On a full disk the owner stays nameless.
+        with contextlib.suppress(OSError):
+            os.truncate(self._file.fileno(), 0)
+            os.write(self._file.fileno(), f"process {os.getpid()} on {socket.gethostname()}\n".encode())
 
 
 def is_held(path: Path) -> bool:

@@ -20,7 +20,7 @@ from runner.checkpoint.shelf import FOLDER, Found, Shelf
 from runner.ds_config import stage
 from runner.engine import Engine
 from runner.environment import Place
-from runner.errors import CannotStart, UsageError
+from runner.errors import BrokenOff, CannotStart, UsageError
 from runner.evaluate import Judgement
 from runner.feed import Feed, Loaded, Shared
 from runner.fit import Fit
@@ -104,9 +104,12 @@ def _run(
     per_epoch = settings.scheduler is not None and settings.scheduler.interval == "epoch"
     stepped = schedule(trained.optimizer) if schedule and per_epoch else None
     start, state = _start(settings, config, place, trained, found, directory, progress)
-    metrics.rewind(start.step)
-    if place.leads and found is not None and found.directory.parent == directory / FOLDER:
-        Shelf(directory / FOLDER).make_current(found.directory.name)
+    try:
+        metrics.rewind(start.step)
+        if place.leads and found is not None and found.directory.parent == directory / FOLDER:
+            Shelf(directory / FOLDER).make_current(found.directory.name)
+    except OSError as error:
+        raise CannotStart(f"run_dir: cannot write to {error.filename}: {error.strerror}") from None
     progress.say(source.words)
 
     feed = _feed(settings, source, trained, place)
@@ -119,7 +122,15 @@ def _run(
     del fit, feed
     sizes = meter.beside(expected) if expected else None
     if place.leads:
-        _conclude(summary, settings.training.steps, sizes, progress)
+        try:
+            metrics.flush()
+            _conclude(summary, settings.training.steps, sizes, progress)
+        except OSError as error:
+            raise BrokenOff(
+                f"run_dir: cannot write to {error.filename or directory}: {error.strerror}\n"
+                f"  the last good checkpoint is {saved}, of the last step\n"
+                f"  help: make room; resume=auto run_dir={directory} then only evaluates and concludes"
+            ) from None
     locks.clear()
     return summary
 

@@ -31,7 +31,9 @@ def supervise(plan: Plan, file: Path) -> int:
     status, told = Launched(plan, file).wait(kept, completed)
     _remove_buffers(plan.master_port)
     if kept.exists():
-        print(f"\n{kept.read_text(encoding='utf-8').rstrip()}\n(kept in {kept})", file=sys.stderr)
+        # On a full disk it is empty, and only the rank itself could say what failed.
+        if failed := kept.read_text(encoding="utf-8").rstrip():
+            print(f"\n{failed}\n(kept in {kept})", file=sys.stderr)
         return status if status > 0 else 1
     if told:
         print(f"stopped by {said(told)}; to go on: resume=auto run_dir={directory}", file=sys.stderr)
