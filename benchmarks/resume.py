@@ -1,6 +1,6 @@
 """Whether a run that goes on from a checkpoint equals the uninterrupted one, bit for bit.
 
-    python -m benchmarks.resume [--ranks 2] [--steps 6] [--only zero3,bf16 --only ...]
+    python -m benchmarks.resume [--ranks 2] [--steps 6] [--loader deepspeed] [--only zero3,bf16 --only ...]
 
 Every configuration is trained once without a stop and once with a checkpoint after every step; then a new run goes on
 from each of those checkpoints. Compared are the losses of all steps and every tensor of the last checkpoint: weights,
@@ -56,10 +56,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.resume")
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--steps", type=int, default=6)
+    parser.add_argument("--loader", choices=("runner", "deepspeed"), default="runner", help="who takes the batches")
     parser.add_argument("--only", action="append", help="a configuration, as in zero3,bf16,offload_optimizer")
     arguments = parser.parse_args()
     if "RANK" in os.environ:
-        return compare(arguments.steps, arguments.only)
+        return compare(arguments.steps, arguments.loader, arguments.only)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = str(probe.getsockname()[1])
@@ -69,7 +70,7 @@ def main() -> int:
         return subprocess.run(command, env={**os.environ, "SCRATCH": scratch}).returncode
 
 
-def compare(steps: int, only: list[str] | None) -> int:
+def compare(steps: int, loader: str, only: list[str] | None) -> int:
     """In every rank: all configurations; 1 if any resumed run differs."""
     scratch, leads, differs = Path(os.environ["SCRATCH"]), os.environ["RANK"] == "0", 0
     text = scratch / "text"
@@ -78,14 +79,14 @@ def compare(steps: int, only: list[str] | None) -> int:
     for name, ds_config in configurations():
         if only and name not in only:
             continue
-        train(scratch / name / "whole", ds_config, steps, text, every=0)
-        train(scratch / name / "saved", ds_config, steps, text, every=1)
+        train(scratch / name / "whole", ds_config, steps, text, loader, every=0)
+        train(scratch / name / "saved", ds_config, steps, text, loader, every=1)
         if leads:
             differs += _tell(name, 0, scratch / name / "whole", scratch / name / "saved", steps)
         for step in range(1, steps):
             checkpoint = scratch / name / "saved" / "checkpoints" / f"global_step{step}"
             resumed = scratch / name / f"after_{step}"
-            train(resumed, ds_config, steps, text, every=0, resume=str(checkpoint))
+            train(resumed, ds_config, steps, text, loader, every=0, resume=str(checkpoint))
             if leads:
                 differs += _tell(name, step, scratch / name / "whole", resumed, steps)
     from runner.engine import disconnect
@@ -103,7 +104,7 @@ def _tell(name: str, step: int, whole: Path, resumed: Path, steps: int) -> int:
 
 
 def train(
-    run_dir: Path, ds_config: dict[str, Any], steps: int, text: Path, *, every: int, resume: str = "never"
+    run_dir: Path, ds_config: dict[str, Any], steps: int, text: Path, loader: str, *, every: int, resume: str = "never"
 ) -> None:
     """One run of the runner."""
     from runner import settings
@@ -113,7 +114,7 @@ def train(
         settings.read(
             {
                 "model": {"layers": 2, "width": 32, "heads": 2, "lookback": 2},
-                "data": {"path": str(text), "sequence_length": 64},
+                "data": {"path": str(text), "sequence_length": 64, "loader": loader},
                 "training": {"steps": steps, "log_every": 1},
                 "optimizer": {"type": "AdamW", "params": {"lr": 0.01}},
                 "scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 3, "warmup_max_lr": 0.01}},
