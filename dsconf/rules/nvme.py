@@ -137,7 +137,7 @@ def too_few_nvme_buffers(bound: Bound, context: Context) -> Iterator[Finding]:
         yield Finding(
             ("zero_optimization", "offload_optimizer", "buffer_count"),
             f"`buffer_count` is {count}; Adam needs 4 buffers at once",
-            "write 4 or more, 8 with `pipeline_read` and `pipeline_write`",
+            "write 4 or more: 8 with `pipeline_read` or `pipeline_write`, 12 with both",
             at="value",
         )
 
@@ -274,10 +274,10 @@ def aio_block_not_aligned(bound: Bound, context: Context) -> Iterator[Finding]:
     "advice",
     swaps=True,
     reads=("zero_optimization.offload_optimizer",),
-    summary="Too few NVMe buffers to read and write at once.",
-    explanation="""With `pipeline_read` and `pipeline_write` the next tile is read and the previous one written while
-    one is computed, each with buffers of its own. Fewer than eight are enough for a model of one tile
-    (`sub_group_size`); with more, the first step fails.""",
+    summary="Too few NVMe buffers for the tiles that are in memory at once.",
+    explanation="""With `pipeline_read` the next tile is read and with `pipeline_write` the previous one written while
+    one is computed, each with buffers of its own: Adam needs 8 with one of them and 12 with both. With fewer, a model
+    of several tiles (`sub_group_size`) fails in the first step, or in the second one.""",
     source="runtime/swap_tensor/pipelined_optimizer_swapper.py:219",
     bad={
         "zero_optimization": {
@@ -298,20 +298,31 @@ def aio_block_not_aligned(bound: Bound, context: Context) -> Iterator[Finding]:
                 "nvme_path": "/local_nvme",
                 "pipeline_read": True,
                 "pipeline_write": True,
-                "buffer_count": 8,
+                "buffer_count": 12,
             },
         }
     },
 )
 def too_few_pipeline_buffers(bound: Bound, context: Context) -> Iterator[Finding]:
-    zero = bound.config.zero_optimization
+    zero, optimizer = bound.config.zero_optimization, bound.config.optimizer
     if zero is None or zero.stage != 3 or zero.offload_optimizer is None or zero.offload_optimizer.device != "nvme":
         return
     offload = zero.offload_optimizer
-    if offload.pipeline_read and offload.pipeline_write and 4 <= offload.buffer_count < 8:
+    count, adam = offload.buffer_count, optimizer is None or optimizer.type in ("Adam", "AdamW")
+    # Weights, gradients, and one or two moments.
+    tensors = 3 if optimizer is not None and optimizer.type in ("Adagrad", "Lion") else 4
+    needed = tensors * (1 + offload.pipeline_read + offload.pipeline_write)
+    if tensors < needed and count < needed and (count >= tensors or not adam):
+        meanwhile = " and ".join(
+            word for word, asked in (("read", offload.pipeline_read), ("write", offload.pipeline_write)) if asked
+        )
         given = "buffer_count" in offload.model_fields_set
         yield Finding(
-            ("zero_optimization", "offload_optimizer", "buffer_count" if given else "pipeline_write"),
-            f"{offload.buffer_count} buffers are too few to read and write at once, once a model has several tiles",
-            'add "buffer_count": 8' if not given else "write 8",
+            (
+                "zero_optimization",
+                "offload_optimizer",
+                "buffer_count" if given else "pipeline_write" if offload.pipeline_write else "pipeline_read",
+            ),
+            f"{count} buffers are too few to {meanwhile} tiles while one is computed, once a model has several",
+            f"write {needed}" if given else f'add "buffer_count": {needed}',
         )
