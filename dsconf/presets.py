@@ -10,7 +10,7 @@ from typing import Any
 
 from dsconf.resources import folder
 
-#: The values of all presets, beside this module; `python -m dsconf.presets` writes it.
+#: The values of all presets, beside this module; `python -m dsconf.schema` writes it.
 FILE = "presets.json"
 
 
@@ -56,11 +56,9 @@ def generated() -> str:
     return json.dumps({name: yaml.safe_load(text(name)) for name in names()}, indent=1) + "\n"
 
 
-def _main() -> None:
+def publish() -> None:
+    """Write that table."""
     from dsconf.atomic import write_text
 
     write_text(str(Path(__file__).parent / FILE), generated())
-
-
-if __name__ == "__main__":
-    _main()
+    _values.cache_clear()

@@ -182,11 +182,13 @@ def publish() -> None:
     import subprocess
     import sys
 
-    from dsconf import blocks
+    from dsconf import blocks, presets
     from dsconf.atomic import write_text
     from dsconf.editors import schemastore_entry
     from dsconf.models import table
 
+    # The schema shows them as examples.
+    presets.publish()
     write_text(Path(blocks.__file__).parent / blocks.FILE, table.as_text(table.generate()))
     blocks.block_type.cache_clear()
     for variant, name in FILES.items():

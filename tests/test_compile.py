@@ -56,5 +56,5 @@ def test_what_is_no_override_is_refused(text: str) -> None:
 
 def test_the_committed_values_of_the_presets_are_those_of_their_files() -> None:
     assert json.loads(presets.generated()) == {name: presets.read(name) for name in presets.names()}, (
-        "run: python -m dsconf.presets"
+        "run: python -m dsconf.schema"
     )
